@@ -36,32 +36,28 @@ export async function firstLoadContest(recipe: Recipe, workspace: string): Promi
   let left: Left | null = null;
   return {
     subject: () =>
-      inFolder(workspace, (folder) =>
-        inOwn(server, server.empty(), async (address) => {
-          const sample = await measureProgram(feed, await newData(folder), folder, mirroredIn(address));
-          left ??= await leftIn(address, csv, folder);
-          compareRows(left.rows, await rowsOf(address, left.shape));
-          return sample;
-        }),
-      ),
+      inEmpty(server, workspace, async (address, folder) => {
+        const sample = await measureProgram(feed, await newData(folder), folder, mirroredIn(address));
+        left ??= await leftIn(address, csv, folder);
+        compareRows(left.rows, await rowsOf(address, left.shape));
+        return sample;
+      }),
     reference: () =>
-      inFolder(workspace, (folder) =>
-        inOwn(server, server.empty(), async (address) => {
-          const { shape, rows } = known(left);
-          const lines = [
-            'CREATE SCHEMA feeds',
-            'BEGIN',
-            shape.create,
-            `\\copy ${shape.name} FROM '${csv}' (FORMAT csv)`,
-            ...shape.finish,
-            `ANALYZE ${shape.name}`,
-            'COMMIT',
-          ];
-          const sample = await measurePsql(address, await psqlScript(folder, lines), folder);
-          compareRows(rows, await rowsOf(address, shape));
-          return sample;
-        }),
-      ),
+      inEmpty(server, workspace, async (address, folder) => {
+        const { shape, rows } = known(left);
+        const lines = [
+          'CREATE SCHEMA feeds',
+          'BEGIN',
+          shape.create,
+          `\\copy ${shape.name} FROM '${csv}' (FORMAT csv)`,
+          ...shape.finish,
+          `ANALYZE ${shape.name}`,
+          'COMMIT',
+        ];
+        const sample = await measurePsql(address, await psqlScript(folder, lines), folder);
+        compareRows(rows, await rowsOf(address, shape));
+        return sample;
+      }),
     [Symbol.asyncDispose]: () => disposed(feed, server),
   };
 }
@@ -117,15 +113,13 @@ export async function reloadContest(recipe: Recipe, oneIn: number, workspace: st
       });
     },
     reference: () =>
-      inFolder(workspace, (folder) =>
-        inOwn(server, server.empty(), async (address) => {
-          await runPsql(address, folder, ['CREATE SCHEMA feeds', shape.create, ...shape.finish]);
-          const script = await psqlScript(folder, [`\\copy ${shape.name} FROM '${csv}' (FORMAT csv)`]);
-          const sample = await measurePsql(address, script, folder);
-          compareRows(known(rows), await rowsOf(address, shape));
-          return sample;
-        }),
-      ),
+      inEmpty(server, workspace, async (address, folder) => {
+        await runPsql(address, folder, ['CREATE SCHEMA feeds', shape.create, ...shape.finish]);
+        const script = await psqlScript(folder, [`\\copy ${shape.name} FROM '${csv}' (FORMAT csv)`]);
+        const sample = await measurePsql(address, script, folder);
+        compareRows(known(rows), await rowsOf(address, shape));
+        return sample;
+      }),
     [Symbol.asyncDispose]: () => disposed(feed, server),
   };
 }
@@ -138,19 +132,17 @@ export async function manyContest(recipe: Recipe, workspace: string): Promise<Co
   const expected = datasets.reduce((sum, { rowCount }) => sum + rowCount, 0);
   return {
     subject: () =>
-      inFolder(workspace, (folder) =>
-        inOwn(server, server.empty(), async (address) => {
-          const sample = await measureProgram(feed, await newData(folder), folder, mirroredIn(address));
-          const [found] = await statement(
-            address,
-            'SELECT count(*), sum(row_count) FROM feed_sync.datasets WHERE version = 1',
-          );
-          const expectedCounts = [datasets.length, expected].join(' ');
-          if (found?.join(' ') !== expectedCounts)
-            throw new WrongResultError(`There are ${found} instead of ${expectedCounts}.`);
-          return await withSize(sample, address);
-        }),
-      ),
+      inEmpty(server, workspace, async (address, folder) => {
+        const sample = await measureProgram(feed, await newData(folder), folder, mirroredIn(address));
+        const [found] = await statement(
+          address,
+          'SELECT count(*), sum(row_count) FROM feed_sync.datasets WHERE version = 1',
+        );
+        const expectedCounts = [datasets.length, expected].join(' ');
+        if (found?.join(' ') !== expectedCounts)
+          throw new WrongResultError(`There are ${found} instead of ${expectedCounts}.`);
+        return await withSize(sample, address);
+      }),
     reference: null,
     [Symbol.asyncDispose]: () => disposed(feed, server),
   };
@@ -171,6 +163,15 @@ export async function firstVersion(recipe: Recipe, workspace: string): Promise<F
   const loaded = await server.empty();
   await measureProgram(feed, data, workspace, mirroredIn(loaded));
   return { feed, server, loaded, data };
+}
+
+/** Does the work beside an empty database, and in a folder that is removed after it. */
+function inEmpty<T>(
+  server: BenchServer,
+  workspace: string,
+  work: (address: string, folder: string) => Promise<T>,
+): Promise<T> {
+  return inFolder(workspace, (folder) => inOwn(server, server.empty(), (address) => work(address, folder)));
 }
 
 /** Runs the program on a copy of the first version. */

@@ -5,6 +5,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { Act } from '../../fixtures/feed/faults.ts';
+import type { FixtureFeed } from '../../fixtures/feed/feed.ts';
 import type { WrittenFile } from '../../fixtures/source/content.ts';
 import {
   type BadDataset,
@@ -45,23 +46,34 @@ const withHugeFooter = overwritten(
 const cut: Damage = (content) => content.subarray(0, -100);
 const longer: Damage = (content) => Buffer.concat([content, Buffer.alloc(1)]);
 
+/** A dataset of one file, which `spoil` publishes. */
+function badFile(
+  datasetId: string,
+  downloads: number,
+  says: readonly string[],
+  spoil: (feed: FixtureFeed, file: WrittenFile) => Promise<void>,
+): BadDataset {
+  return {
+    datasetId,
+    async spoil({ feed, folder }) {
+      await spoil(feed, await queried(folder, `${datasetId}.parquet`, SELECT, ROWS));
+    },
+    says: ['file part-0.parquet of ', datasetId, ...says],
+    requests: ['changes', ...Array.from({ length: downloads }, () => 'file' as const)],
+  };
+}
+
 /** A file that is damaged on its way, every time. */
 function damagedOnItsWay(
   datasetId: string,
   damage: Damage | Act,
   { downloads = 3, says }: { readonly downloads?: number; readonly says: readonly string[] },
 ): BadDataset {
-  return {
-    datasetId,
-    async spoil({ feed, folder }) {
-      const file = await queried(folder, `${datasetId}.parquet`, SELECT, ROWS);
-      publishFiles(feed, datasetId, [file]);
-      const act = typeof damage === 'function' ? answering(damage(await readFile(file.path))) : damage;
-      feed.faults.add({ match: { operation: 'file', datasetId, times: 'always' }, act });
-    },
-    says: ['file part-0.parquet of ', datasetId, ...says],
-    requests: ['changes', ...Array.from({ length: downloads }, () => 'file' as const)],
-  };
+  return badFile(datasetId, downloads, says, async (feed, file) => {
+    publishFiles(feed, datasetId, [file]);
+    const act = typeof damage === 'function' ? answering(damage(await readFile(file.path))) : damage;
+    feed.faults.add({ match: { operation: 'file', datasetId, times: 'always' }, act });
+  });
 }
 
 function answering(body: Buffer): Act {
@@ -82,18 +94,12 @@ function published(
   downloads: number,
   ...says: readonly string[]
 ): BadDataset {
-  return {
-    datasetId,
-    async spoil({ feed, folder }) {
-      const file = await queried(folder, `${datasetId}.parquet`, SELECT, ROWS);
-      const content = damage(await readFile(file.path));
-      await writeFile(file.path, content);
-      const sha256 = createHash('sha256').update(content).digest('hex');
-      publishFiles(feed, datasetId, [{ ...file, bytes: content.length, sha256, ...stated }]);
-    },
-    says: ['file part-0.parquet of ', datasetId, ...says],
-    requests: ['changes', ...Array.from({ length: downloads }, () => 'file' as const)],
-  };
+  return badFile(datasetId, downloads, says, async (feed, file) => {
+    const content = damage(await readFile(file.path));
+    await writeFile(file.path, content);
+    const sha256 = createHash('sha256').update(content).digest('hex');
+    publishFiles(feed, datasetId, [{ ...file, bytes: content.length, sha256, ...stated }]);
+  });
 }
 
 it('F43 M4 fails only the dataset whose file is damaged or wrongly described, with lengths and digests stated', async () => {

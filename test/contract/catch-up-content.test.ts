@@ -152,48 +152,40 @@ describe('C19 columns that the schema does not know', () => {
     return changed;
   };
 
+  /** Publishes permits with a value in the column "zone". */
+  const publishZoned = ({ feed }: World): void => {
+    const rows = THREE.map((row) => [...row, 'R1']);
+    feed.publisher.publish('permits', smallContent(rows, null, zoned));
+  };
+
+  async function expectUnknownZone(world: World): Promise<void> {
+    const error = await errorOf(world);
+    expect(error).toBeInstanceOf(UnknownColumnsError);
+    expect(error.message).toContain('"zone"');
+    expect(world.feed.requests.entries('schemas')).toHaveLength(2);
+    expect(await read(world, 'id, amount::INTEGER')).toEqual(TWO);
+  }
+
   it('C19 reads the schemas again, then fails the dataset whose changes have an unknown column', async () => {
     const world = await withRealMirror();
     await mirroring(world, smallContent(TWO));
     world.feed.publisher.publish('permits', smallContent(THREE, THIRD));
     rewrite(world, 'changes', withFields({ zone: 'R1' }));
-    const error = await errorOf(world);
-    expect(error).toBeInstanceOf(UnknownColumnsError);
-    expect(error.message).toContain('"zone"');
-    expect(world.feed.requests.entries('schemas')).toHaveLength(2);
-    expect(await read(world, 'id, amount::INTEGER')).toEqual(TWO);
+    await expectUnknownZone(world);
   });
 
   it('C19 reads the schemas again, then fails the dataset whose files have an unknown column', async () => {
     const world = await withRealMirror();
     await mirroring(world, smallContent(TWO));
-    world.feed.publisher.publish(
-      'permits',
-      smallContent(
-        THREE.map((row) => [...row, 'R1']),
-        null,
-        zoned,
-      ),
-    );
+    publishZoned(world);
     rewrite(world, 'schemas', withoutZone);
-    const error = await errorOf(world);
-    expect(error).toBeInstanceOf(UnknownColumnsError);
-    expect(error.message).toContain('"zone"');
-    expect(world.feed.requests.entries('schemas')).toHaveLength(2);
-    expect(await read(world, 'id, amount::INTEGER')).toEqual(TWO);
+    await expectUnknownZone(world);
   });
 
   it('C19 loads files with an unknown column when the schemas that were read again list it', async () => {
     const world = await withRealMirror();
     await mirroring(world, smallContent(TWO));
-    world.feed.publisher.publish(
-      'permits',
-      smallContent(
-        THREE.map((row) => [...row, 'R1']),
-        null,
-        zoned,
-      ),
-    );
+    publishZoned(world);
     rewrite(world, 'schemas', withoutZone, 1);
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
     expect(await read(world, 'zone')).toEqual([['R1'], ['R1'], ['R1']]);

@@ -24,7 +24,7 @@ import { openAt } from '../support/checkpoint-files.ts';
 import { type CommandLine, commandLine, type Said } from '../support/command-line.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
 import { secretsInFiles, secretsInText } from '../support/secret-search.ts';
-import { publishSmall } from '../support/started-feed.ts';
+import { addOfAdams, publishSmall } from '../support/started-feed.ts';
 import { webhookReceiver } from '../support/webhook-receiver.ts';
 
 const HEADER_VALUE = 'header-value-that-must-stay-secret';
@@ -39,14 +39,17 @@ interface Installed {
   run(...words: readonly string[]): Promise<Said>;
 }
 
+/** A feed that sends each webhook once, whatever the answer. */
+async function feedThatSendsOnce(): Promise<FixtureFeed> {
+  const webhooks = { maxAttempts: 1 };
+  const feed = await startFixtureFeed({ apiKey: CANARY_KEY, clock: stillClock(NOW), webhooks });
+  onTestFinished(feed.close);
+  return feed;
+}
+
 /** `parcels` and `permits` are in the subscription, `elsewhere` is in none. */
 async function installed(environment: Readonly<Record<string, string>> = {}): Promise<Installed> {
-  const feed = await startFixtureFeed({
-    apiKey: CANARY_KEY,
-    clock: stillClock(NOW),
-    webhooks: { maxAttempts: 1 },
-  });
-  onTestFinished(feed.close);
+  const feed = await feedThatSendsOnce();
   feed.publisher.subscribe({ subscriptionId: 'sub_1', datasetIds: ['parcels', 'permits'] });
   publishSmall(feed, ['parcels', 'permits', 'elsewhere']);
   feed.requests.clear();
@@ -85,6 +88,11 @@ function kept({ line }: Installed) {
   return content;
 }
 
+/** Does something once, while a command waits for the service to add a webhook. */
+function whileAdding({ feed }: Installed, until: () => Promise<void>): void {
+  feed.faults.add({ match: { operation: 'addWebhook' }, act: { kind: 'wait', until } });
+}
+
 function secretsOf(feed: FixtureFeed): readonly string[] {
   return feed.webhooks.list().flatMap(({ secrets }) => secrets);
 }
@@ -93,12 +101,7 @@ describe('coverage', () => {
   it('coverage lists the counties over all pages, with every field the service gives', async () => {
     const { feed, run } = await installed();
     feed.settings.defaultLimit = 1;
-    feed.publisher.addDataset({
-      datasetId: 'x',
-      placeId: 'us-ia-adams',
-      placeName: 'Adams County',
-      state: 'IA',
-    });
+    addOfAdams(feed);
     const further = {
       since: '2026-01-01',
       areas: { km2: 1_100 },
@@ -460,10 +463,7 @@ describe('webhook add', () => {
   it('webhook add says what to do when its secret can no longer be written: 74', async () => {
     const at = await installed();
     mkdirSync(join(at.home, 'folder'));
-    at.feed.faults.add({
-      match: { operation: 'addWebhook' },
-      act: { kind: 'wait', until: async () => rmSync(join(at.home, 'folder'), { recursive: true }) },
-    });
+    whileAdding(at, async () => rmSync(join(at.home, 'folder'), { recursive: true }));
     const said = await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'folder/secrets');
     const [webhook] = at.feed.webhooks.list();
     expect(said).toMatchObject({ exitCode: 74, stdout: '' });
@@ -476,16 +476,10 @@ describe('webhook add', () => {
 
   it('webhook add says where the secret is, and how to test it, when the id cannot be stored: 74', async () => {
     const at = await installed();
-    at.feed.faults.add({
-      match: { operation: 'addWebhook' },
-      act: {
-        kind: 'wait',
-        until: async () => {
-          const database = new Database(join(at.line.dataDirectory, 'checkpoint.sqlite'));
-          database.exec('DROP TABLE webhooks');
-          database.close();
-        },
-      },
+    whileAdding(at, async () => {
+      const database = new Database(join(at.line.dataDirectory, 'checkpoint.sqlite'));
+      database.exec('DROP TABLE webhooks');
+      database.close();
     });
     const said = await at.run('webhook', 'add', URL_OF_RECEIVER, '--secret-file', 'secrets');
     expect(said).toMatchObject({ exitCode: 74, stdout: '' });
@@ -499,19 +493,13 @@ describe('webhook add', () => {
     expect((await at.run('webhook', 'add', `${URL_OF_RECEIVER}/first`)).exitCode).toBe(0);
     const first = kept(at)?.webhooks[0]?.webhookId ?? '';
     const meanwhile: Said[] = [];
-    at.feed.faults.add({
-      match: { operation: 'addWebhook' },
-      act: {
-        kind: 'wait',
-        until: async () => {
-          for (const words of [
-            ['add', URL_OF_RECEIVER],
-            ['add', `${URL_OF_RECEIVER}/other`],
-            ['remove', first],
-          ])
-            meanwhile.push(await at.run('webhook', ...words, '--yes'));
-        },
-      },
+    whileAdding(at, async () => {
+      for (const words of [
+        ['add', URL_OF_RECEIVER],
+        ['add', `${URL_OF_RECEIVER}/other`],
+        ['remove', first],
+      ])
+        meanwhile.push(await at.run('webhook', ...words, '--yes'));
     });
     expect((await at.run('webhook', 'add', URL_OF_RECEIVER)).exitCode).toBe(0);
     expect(meanwhile.map(({ exitCode }) => exitCode)).toEqual([75, 75, 75]);
@@ -673,12 +661,7 @@ describe('webhooks that were added from here', () => {
 describe('a ping to the running instance here', () => {
   /** The instance stores a delivery once the test has waited so long; never where it is null. */
   async function tested(arrivesAfterMs: number | null): Promise<Said> {
-    const feed = await startFixtureFeed({
-      apiKey: CANARY_KEY,
-      clock: stillClock(NOW),
-      webhooks: { maxAttempts: 1 },
-    });
-    onTestFinished(feed.close);
+    const feed = await feedThatSendsOnce();
     let waitedMs = 0;
     let arrive = (): void => {};
     const line = commandLine({

@@ -21,6 +21,24 @@ const NOTHING_ASKED = {
   retirement: null,
 };
 
+/** Of a dataset whose table was loaded from the first version of its subscription. */
+const AT_VERSION_ONE = {
+  subscriptions: ['sub_1'],
+  version: 1,
+  publishedAt: TIMESTAMP,
+  appliedAt: TIMESTAMP,
+  ...NOTHING_ASKED,
+};
+
+/** Of an installation that mirrors, and does nothing else. */
+const NOTHING_BESIDE = {
+  publishedCopy: null,
+  export: null,
+  afterCommit: null,
+  scrub: null,
+  runningInstance: null,
+};
+
 /** Of a mirror. */
 const NO_SIZE = { bytes: 0, freeBytes: null, isWorthCompacting: null };
 const SMALL_SIZE = { bytes: expect.any(Number), freeBytes: expect.any(Number), isWorthCompacting: false };
@@ -69,11 +87,7 @@ describe('status', () => {
         lockHolders: [],
         ...NO_SIZE,
       },
-      publishedCopy: null,
-      export: null,
-      afterCommit: null,
-      scrub: null,
-      runningInstance: null,
+      ...NOTHING_BESIDE,
       history: null,
       unions: null,
       service: { reachedAt: null, reachedBy: null, dataAsOf: null, outages: [] },
@@ -154,11 +168,7 @@ describe('status', () => {
         lockHolders: [],
         ...SMALL_SIZE,
       },
-      publishedCopy: null,
-      export: null,
-      afterCommit: null,
-      scrub: null,
-      runningInstance: null,
+      ...NOTHING_BESIDE,
       history: [],
       unions: [],
       service: {
@@ -185,14 +195,10 @@ describe('status', () => {
           id: parcels,
           state: 'failed',
           need: 'version',
-          subscriptions: ['sub_1'],
           table: tableNameOf(parcels),
-          version: 1,
           targetVersion: 2,
           rows: 20,
-          publishedAt: TIMESTAMP,
-          appliedAt: TIMESTAMP,
-          ...NOTHING_ASKED,
+          ...AT_VERSION_ONE,
           suspension: null,
           failure: {
             error: 'data_invalid',
@@ -208,14 +214,10 @@ describe('status', () => {
           id: permits,
           state: 'suspended',
           need: 'version',
-          subscriptions: ['sub_1'],
           table: tableNameOf(permits),
-          version: 1,
           targetVersion: 2,
           rows: 20,
-          publishedAt: TIMESTAMP,
-          appliedAt: TIMESTAMP,
-          ...NOTHING_ASKED,
+          ...AT_VERSION_ONE,
           suspension: {
             scope: 'dataset',
             id: permits,
@@ -232,14 +234,10 @@ describe('status', () => {
           id: zoning,
           state: 'live',
           need: 'nothing',
-          subscriptions: ['sub_1'],
           table: tableNameOf(zoning),
-          version: 1,
           targetVersion: null,
           rows: 1,
-          publishedAt: TIMESTAMP,
-          appliedAt: TIMESTAMP,
-          ...NOTHING_ASKED,
+          ...AT_VERSION_ONE,
           suspension: null,
           failure: null,
         },

@@ -1,26 +1,19 @@
 /** F58: damage in what the service does not have: undo logs and archived tables. It is named once, closed, and delays nothing else. */
 
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { damageTable } from '../support/damaged-mirror.ts';
 import { openExactly } from '../support/exact-mirror.ts';
 import { expectMirrored, once } from '../support/expect-mirrored.ts';
+import { withHistoryAndCopy } from '../support/history-and-copy.ts';
 import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { writeMirror } from '../support/mirror-file.ts';
-import { program } from '../support/program.ts';
 import { everythingPublished } from '../support/published.ts';
 
 /** Three tables with history under a published copy: one with two versions, one that has left and is archived. */
 async function withHistory() {
   const made = await countyFeed({ kinds: ['permits', 'parcels', 'zoning'] });
-  const copies = await program();
-  mkdirSync(copies.dataDirectory);
-  const copy = join(copies.dataDirectory, 'copy.duckdb');
-  const environment = { FEED_SYNC_HISTORY_DATASETS: '*', FEED_SYNC_DESTINATION_PUBLISH: copy };
-  const installed = await program({ feed: made.feed, environment });
-  await once(installed);
+  const { installed, copy } = await withHistoryAndCopy(made);
   made.publishNext(made.datasetOf('permits'));
   made.publishNext(made.datasetOf('zoning'));
   await once(installed);

@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, startPostgres } from '../../fixtures/postgres-server.ts';
+import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import { commandLine } from '../support/command-line.ts';
 import { countyFeed } from '../support/county-feed.ts';
+import { postgresOfTest } from '../support/postgres-of-tests.ts';
 
 const version = spawnSync('dbt', ['--version'], { encoding: 'utf8' });
 const adapters = `${version.stdout ?? ''}${version.stderr ?? ''}`;
@@ -87,8 +88,7 @@ it.skipIf(!isInstalled)(
 );
 
 it.skipIf(!hasPostgres)('dbt parses the sources of a mirror in PostgreSQL, and reads a union', async () => {
-  const server = await startPostgres(EMBEDDED);
-  onTestFinished(() => server.stop());
+  const server = await postgresOfTest(EMBEDDED);
   const address = await server.database();
   const { sources } = await installedWith({
     FEED_SYNC_DESTINATION_URL: address,

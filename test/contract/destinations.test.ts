@@ -14,6 +14,13 @@ import { errorOf } from '../support/mirror-at-work.ts';
 import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { column } from '../support/small-content.ts';
 
+/** One of the three is gone, one has changed, and one is new. */
+const NEXT_PEOPLE: readonly Row[] = [
+  [2, 'TWO'],
+  [3, 'three'],
+  [4, 'four'],
+];
+
 /** What all commits to the table have in common once it is gone. */
 const COMMIT = { datasetId: 'parcels', tableName: 'parcels', rowCount: null };
 
@@ -154,11 +161,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('loads a snapshot in the place of a table, and counts the difference by key', async () => {
     const { world, course } = await threePeople(kind);
-    course.publishRows([
-      [2, 'TWO'],
-      [3, 'three'],
-      [4, 'four'],
-    ]);
+    course.publishRows(NEXT_PEOPLE);
     expect(await world.load(course)).toMatchObject({
       kind: 'committed',
       committed: { kind: 'snapshot', fromVersion: 1, toVersion: 2, net: { added: 1, removed: 1 } },
@@ -175,11 +178,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     const changed = kind.name === 'DuckDB' ? null : 0;
     expect(await world.load(course)).toMatchObject({ committed: { net: { added: 0, changed, removed: 0 } } });
     await world.withoutKey();
-    course.publishRows([
-      [2, 'TWO'],
-      [3, 'three'],
-      [4, 'four'],
-    ]);
+    course.publishRows(NEXT_PEOPLE);
     expect(await world.load(course)).toMatchObject({
       committed: { net: { added: 1, changed: kind.name === 'DuckDB' ? null : 1, removed: 1 } },
     });

@@ -1,14 +1,13 @@
 /** `feed-sync doctor` and TLS: certificates that are not trusted, proxies, and what a company network takes. */
 
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
 import { localInstallation } from '../support/local-installation.ts';
+import { listenOnLoopback } from '../support/own-server.ts';
 import { program } from '../support/program.ts';
 import { AUTHORITY_PATH, FRONT_ORIGIN, tlsFront } from '../support/tls-front.ts';
 
@@ -28,13 +27,7 @@ async function expiredServer(): Promise<{ readonly origin: string; readonly keys
       response.end();
     },
   );
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { origin: `https://127.0.0.1:${(server.address() as AddressInfo).port}`, keysSeen: () => keysSeen };
+  return { origin: `https://127.0.0.1:${await listenOnLoopback(server)}`, keysSeen: () => keysSeen };
 }
 
 describe('a certificate', () => {

@@ -1,11 +1,12 @@
 /** F58: a whole block in the place of another one makes DuckDB end the process that reads it. It costs the table, and no other. */
 
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { damageTable, misplaceBlock, writeInvalidText } from '../support/damaged-mirror.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
+import { withHistoryAndCopy } from '../support/history-and-copy.ts';
 import { program } from '../support/program.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
 
@@ -15,12 +16,7 @@ type Kind = (typeof KINDS)[number];
 /** Four tables with history under a published copy; one of them has left and is archived. */
 async function archiving() {
   const made = await countyFeed({ kinds: KINDS, rowsPerDataset: 200 });
-  const copies = await program();
-  mkdirSync(copies.dataDirectory);
-  const copy = join(copies.dataDirectory, 'copy.duckdb');
-  const environment = { FEED_SYNC_HISTORY_DATASETS: '*', FEED_SYNC_DESTINATION_PUBLISH: copy };
-  const installed = await program({ feed: made.feed, environment });
-  await once(installed);
+  const { installed, copy } = await withHistoryAndCopy(made);
   made.feed.publisher.remove(made.datasetOf('zoning'), 'left_coverage');
   made.publishNext(made.datasetOf('parcels'));
   await once(installed);
@@ -29,6 +25,21 @@ async function archiving() {
   const quarantined = (): readonly string[] =>
     readdirSync(installed.dataDirectory).filter((name) => name.includes('.corrupt-'));
   return { ...made, installed, copy, tableOf, quarantined };
+}
+
+type Archiving = Awaited<ReturnType<typeof archiving>>;
+
+/** Expects one catch-up to quarantine the mirror, and to leave a sound one that is right. */
+async function expectRewritten({
+  feed,
+  installed,
+  quarantined,
+}: Pick<Archiving, 'feed' | 'installed' | 'quarantined'>): Promise<void> {
+  await once(installed);
+  expect(quarantined()).toHaveLength(1);
+  await expectMirrored(installed, feed);
+  const again = await installed.run('verify', '--deep');
+  expect(again, again.stderr).toMatchObject({ exitCode: 0 });
 }
 
 it('F58 verify --deep names the table that ends processes, and one catch-up loads it and copies the others', async () => {
@@ -134,11 +145,7 @@ it('F58 the catch-up after verify repairs a damaged catalog table that a catch-u
     const found = await installed.run(...words);
     expect(found, found.stderr).toMatchObject({ exitCode: 74 });
   }
-  await once(installed);
-  expect(quarantined()).toHaveLength(1);
-  await expectMirrored(installed, feed);
-  const again = await installed.run('verify', '--deep');
-  expect(again, again.stderr).toMatchObject({ exitCode: 0 });
+  await expectRewritten({ feed, installed, quarantined });
 });
 
 it('F58 text that is not valid UTF-8 in a sound block of the catalog quarantines the mirror', async () => {
@@ -146,11 +153,7 @@ it('F58 text that is not valid UTF-8 in a sound block of the catalog quarantines
   writeInvalidText(installed.mirrorPath, datasetOf('zoning'));
   const found = await installed.run('verify', '--deep');
   expect(found, found.stderr).toMatchObject({ exitCode: 74 });
-  await once(installed);
-  expect(quarantined()).toHaveLength(1);
-  await expectMirrored(installed, feed);
-  const again = await installed.run('verify', '--deep');
-  expect(again, again.stderr).toMatchObject({ exitCode: 0 });
+  await expectRewritten({ feed, installed, quarantined });
 });
 
 it('F58 an undo log with the block of another table is reported once and closed, and nothing is loaded', async () => {

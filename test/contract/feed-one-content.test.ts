@@ -10,6 +10,7 @@ import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { FileSettings } from '../../fixtures/feed/settings.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { Download, Feed } from '../../src/feed/feed.ts';
 import type { ManifestEntry, ManifestFile } from '../../src/model/manifest.ts';
@@ -99,6 +100,22 @@ function replaceAll(bucket: Bucket, files: Readonly<Record<string, string>>): vo
   for (const [path, content] of Object.entries(files)) bucket.files.set(path, content);
 }
 
+/** Replaces the content before the second request is answered, and lets the links expire. */
+function replaceAndExpire(bucket: Bucket): void {
+  bucket.before = (request) => {
+    if (request !== 2) return;
+    replaceAll(bucket, NEW);
+    bucket.goodFrom = 1;
+  };
+}
+
+/** Lets the links expire before the second request is answered. */
+function expire(bucket: Bucket): void {
+  bucket.before = (request) => {
+    if (request === 2) bucket.goodFrom = 1;
+  };
+}
+
 /** An entry whose links are signed with `signature`. */
 function entryOf(
   { server }: Bucket,
@@ -179,11 +196,7 @@ describe('F53 content that is replaced in its place', () => {
   it('F53 loads no content that is replaced while a link expires', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
-    bucket.before = (request) => {
-      if (request !== 2) return;
-      replaceAll(bucket, NEW);
-      bucket.goodFrom = 1;
-    };
+    replaceAndExpire(bucket);
     expect(await get(entryOf(bucket), entryOf(bucket, 1))).toMatchObject({ kind: 'superseded' });
     expect(wordsOf(await get(entryOf(bucket, 1)))).toEqual(['new a', 'new b']);
   });
@@ -194,11 +207,7 @@ describe('F53 content that is replaced in its place', () => {
       const bucket = await bucketOf(OLD);
       bucket.tags = tags;
       const { get } = await downloaderOf(bucket);
-      bucket.before = (request) => {
-        if (request !== 2) return;
-        replaceAll(bucket, NEW);
-        bucket.goodFrom = 1;
-      };
+      replaceAndExpire(bucket);
       const renewed = entryOf(bucket, 1);
       expect(await get(entryOf(bucket), renewed)).toEqual({ kind: 'superseded', entry: renewed });
       const before = asked(bucket).length;
@@ -238,9 +247,7 @@ describe('F53 files that were downloaded before', () => {
   it('F53 keeps a file whose tag is the same, and does not fetch it again by a fresh link', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
-    bucket.before = (request) => {
-      if (request === 2) bucket.goodFrom = 1;
-    };
+    expire(bucket);
     expect(await get(entryOf(bucket), entryOf(bucket, 1))).toMatchObject({
       kind: 'complete',
       digestKind: 'computed',
@@ -252,9 +259,7 @@ describe('F53 files that were downloaded before', () => {
   it('F53 takes a file for another where the renewed entry has it elsewhere, whatever the tags say', async () => {
     const bucket = await bucketOf({ ...OLD, '/c': OLD['/a'] });
     const { get } = await downloaderOf(bucket);
-    bucket.before = (request) => {
-      if (request === 2) bucket.goodFrom = 1;
-    };
+    expire(bucket);
     const renewed = entryOf(bucket, 1, ['/c', '/b']);
     expect(await get(entryOf(bucket), renewed)).toEqual({ kind: 'superseded', entry: renewed });
   });
@@ -262,9 +267,7 @@ describe('F53 files that were downloaded before', () => {
   it('F53 takes a file for another where the renewed entry states other rows', async () => {
     const bucket = await bucketOf(OLD);
     const { get } = await downloaderOf(bucket);
-    bucket.before = (request) => {
-      if (request === 2) bucket.goodFrom = 1;
-    };
+    expire(bucket);
     const renewed = entryOf(bucket, 1, ['/a', '/b'], { rowCount: 7 });
     expect(await get(entryOf(bucket), renewed)).toEqual({ kind: 'superseded', entry: renewed });
   });
@@ -338,8 +341,8 @@ describe('F53 files that were downloaded before', () => {
   });
 });
 
-it('F53 a table has the rows of one content, though it is replaced and a link expires during the download', async () => {
-  const files = { sha256: false, bytes: false, rowCount: false, filesPerSnapshot: 2 };
+/** A mirror of permits, whose content `replace` replaces: the ids of its rows begin with "old", then with "new". */
+async function withPermits(files: Partial<FileSettings>) {
   const downloads = { allowedOrigins: [], concurrency: 1 };
   const world = await withRealMirror({ apiKey: CANARY_KEY, files }, { downloads });
   Object.assign(world.parts.choices, { include: ['permits'] });
@@ -347,15 +350,26 @@ it('F53 a table has the rows of one content, though it is replaced and a link ex
   const rowsOf = (name: string): Row[] =>
     numberedRows(40).map(([, amount = null]) => [`${name} ${amount}`, amount]);
   publisher.publish('permits', smallContent(rowsOf('old')));
-  const replace = async (): Promise<void> => {
-    publisher.resync('permits', 'source_retired', { content: smallContent(rowsOf('new')) });
+  return {
+    faults,
+    replace: async (): Promise<void> => {
+      publisher.resync('permits', 'source_retired', { content: smallContent(rowsOf('new')) });
+    },
+    async expectLoadedNew(): Promise<void> {
+      expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
+      const names = await inMirror(world.folder, "SELECT DISTINCT split_part(id, ' ', 1) FROM permits");
+      expect(names).toEqual([['new']]);
+    },
   };
+}
+
+it('F53 a table has the rows of one content, though it is replaced and a link expires during the download', async () => {
+  const files = { sha256: false, bytes: false, rowCount: false, filesPerSnapshot: 2 };
+  const { faults, replace, expectLoadedNew } = await withPermits(files);
   const match = { operation: 'file', datasetId: 'permits', nth: 2 } as const;
   faults.add({ match, act: { kind: 'wait', until: replace } });
   faults.add({ match, act: { kind: 'respond', status: 403 } });
-  expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
-  const names = await inMirror(world.folder, "SELECT DISTINCT split_part(id, ' ', 1) FROM permits");
-  expect(names).toEqual([['new']]);
+  await expectLoadedNew();
 });
 
 it('F53 a table has the rows of one content, though only the log says that it is replaced during the download', async () => {
@@ -367,21 +381,10 @@ it('F53 a table has the rows of one content, though only the log says that it is
     addresses: 'dataset',
     filesPerSnapshot: 2,
   } as const;
-  const downloads = { allowedOrigins: [], concurrency: 1 };
-  const world = await withRealMirror({ apiKey: CANARY_KEY, files }, { downloads });
-  Object.assign(world.parts.choices, { include: ['permits'] });
-  const { publisher, faults } = world.feed;
-  const rowsOf = (name: string): Row[] =>
-    numberedRows(40).map(([, amount = null]) => [`${name} ${amount}`, amount]);
-  publisher.publish('permits', smallContent(rowsOf('old')));
-  const replace = async (): Promise<void> => {
-    publisher.resync('permits', 'source_retired', { content: smallContent(rowsOf('new')) });
-  };
+  const { faults, replace, expectLoadedNew } = await withPermits(files);
   faults.add({
     match: { operation: 'file', datasetId: 'permits', nth: 2 },
     act: { kind: 'wait', until: replace },
   });
-  expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
-  const names = await inMirror(world.folder, "SELECT DISTINCT split_part(id, ' ', 1) FROM permits");
-  expect(names).toEqual([['new']]);
+  await expectLoadedNew();
 });

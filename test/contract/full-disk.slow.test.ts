@@ -8,7 +8,7 @@ import { countyFeed } from '../support/county-feed.ts';
 import { downloadsOf, once } from '../support/expect-mirrored.ts';
 import { LastingDaemon } from '../support/lasting-daemon.ts';
 import { expectNewest, expectPublished, type Versions } from '../support/oracle.ts';
-import { program } from '../support/program.ts';
+import { type Ended, program } from '../support/program.ts';
 import { hasSmallDisks, type SmallDisk, smallDisk } from '../support/small-disk.ts';
 
 const PLENTY_BYTES = 200_000_000;
@@ -42,6 +42,16 @@ function seenBy(
     published: (since: Versions) => expectPublished(copied(), since),
     newest: () => expectNewest(copied()),
   };
+}
+
+/** Expects an end without inodes that says so and names the path, and returns the output. */
+function outputWithoutInodes(ended: Ended & { readonly freeInodes: number }, path: string): string {
+  expect(ended).toMatchObject({ exitCode: 74 });
+  const output = `${ended.stdout}${ended.stderr}`;
+  expect(output).toMatch(/no inodes left for another file.*df -i/s);
+  expect(output).not.toContain('disk is full');
+  expect(output).toContain(path);
+  return output;
 }
 
 const THERE_ARE_NONE = 'skipped where nobody may have a file system of his own';
@@ -142,14 +152,10 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     const reported: string[] = [];
     for (let freeInodes = 0; freeInodes <= MANY_FILES; freeInodes += 1) {
       disk.leaveInodes(freeInodes);
-      const { exitCode, stdout, stderr } = await installed.run('once');
+      const ended = await installed.run('once');
       versions = await seen.published(versions);
-      if (exitCode === 0) break;
-      expect({ exitCode, stdout, stderr, freeInodes }).toMatchObject({ exitCode: 74 });
-      expect(`${stdout}${stderr}`).toMatch(/no inodes left for another file.*df -i/s);
-      expect(`${stdout}${stderr}`).not.toContain('disk is full');
-      expect(`${stdout}${stderr}`).toContain(disk.path);
-      reported.push(`${stdout}${stderr}`);
+      if (ended.exitCode === 0) break;
+      reported.push(outputWithoutInodes({ ...ended, freeInodes }, disk.path));
     }
     expect(reported.length).toBeGreaterThan(1);
     disk.leaveInodes(0);
@@ -207,13 +213,9 @@ describe.skipIf(!hasSmallDisks)(`F07 a disk that is full (${THERE_ARE_NONE})`, (
     const reported: string[] = [];
     for (let freeInodes = 0; freeInodes <= MANY_FILES; freeInodes += 1) {
       disk.leaveInodes(freeInodes);
-      const { exitCode, stdout, stderr } = await installed.run('verify', '--deep');
-      if (exitCode === 0) break;
-      expect({ exitCode, stdout, stderr, freeInodes }).toMatchObject({ exitCode: 74 });
-      expect(`${stdout}${stderr}`).toMatch(/no inodes left for another file.*df -i/s);
-      expect(`${stdout}${stderr}`).not.toContain('disk is full');
-      expect(`${stdout}${stderr}`).toContain(disk.path);
-      reported.push(`${stdout}${stderr}`);
+      const ended = await installed.run('verify', '--deep');
+      if (ended.exitCode === 0) break;
+      reported.push(outputWithoutInodes({ ...ended, freeInodes }, disk.path));
     }
     expect(reported.length).toBeGreaterThan(1);
     expect(files()).toEqual(before);

@@ -5,7 +5,7 @@ import { stillClock } from '../../fixtures/feed/clock.ts';
 import { type CommandLine, commandLine } from '../support/command-line.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
 import { expectGolden, expectGoldenText } from '../support/golden.ts';
-import { publishSmall, startedFeed } from '../support/started-feed.ts';
+import { addOfAdams, publishSmall, startedFeed } from '../support/started-feed.ts';
 
 it.each<['coverage' | 'watches', (installed: CommandLine) => Promise<unknown>, object]>([
   ['coverage', async () => {}, { name: null, state: null }],
@@ -14,12 +14,7 @@ it.each<['coverage' | 'watches', (installed: CommandLine) => Promise<unknown>, o
   const clock = stillClock('2026-03-01T12:00:00Z');
   const feed = await startedFeed({ apiKey: CANARY_KEY, clock });
   publishSmall(feed, ['parcels', 'permits']);
-  feed.publisher.addDataset({
-    datasetId: 'x',
-    placeId: 'us-ia-adams',
-    placeName: 'Adams County',
-    state: 'IA',
-  });
+  addOfAdams(feed);
   const installed = commandLine({ feed, now: clock.now });
   onTestFinished(() => installed.remove());
   await validate(installed);

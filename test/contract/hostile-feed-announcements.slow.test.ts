@@ -1,9 +1,25 @@
 /** What was announced and does not come true, or not any more: announcements, withdrawn versions, values that cannot be applied. */
 
 import { expect, it } from 'vitest';
-import { expectVersions, HOUR_MS, hostileFeed, MINUTE_MS } from '../support/hostile-feed.ts';
+import {
+  expectVersions,
+  HOUR_MS,
+  type HostileFeed,
+  hostileFeed,
+  MINUTE_MS,
+} from '../support/hostile-feed.ts';
 
 const LATER = 'subscription_changed';
+
+/** A mirror of `x` at version 1 that waits for version 2, which was announced and is withdrawn. */
+async function waitingForWithdrawn(): Promise<HostileFeed> {
+  const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
+  await one.once();
+  one.publish('x');
+  one.feed.publisher.withdraw('x');
+  await one.once();
+  return one;
+}
 
 for (const isTaken of [true, false]) {
   const when = isTaken ? 'after the mirror took it' : 'before the mirror took it';
@@ -55,11 +71,7 @@ it('F50 a withdrawn announcement does not keep the versions before it from being
 });
 
 it('F50 a resync while a withdrawn version is waited for is fulfilled, and the table goes on', async () => {
-  const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
-  await one.once();
-  one.publish('x');
-  one.feed.publisher.withdraw('x');
-  await one.once();
+  const one = await waitingForWithdrawn();
   one.feed.publisher.resync('x', LATER);
   await one.once();
   one.publish('x');
@@ -69,11 +81,7 @@ it('F50 a resync while a withdrawn version is waited for is fulfilled, and the t
 });
 
 it('F50 a resync by an operator while a withdrawn version is waited for does not stop the table', async () => {
-  const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
-  await one.once();
-  one.publish('x');
-  one.feed.publisher.withdraw('x');
-  await one.once();
+  const one = await waitingForWithdrawn();
   one.world.checkpoint.requestResync(['x']);
   await one.once();
   one.publish('x');

@@ -2,15 +2,15 @@
 
 import { expect, it } from 'vitest';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
-import { expectVersions, type HostileFeed, hostileFeed, MINUTE_MS } from '../support/hostile-feed.ts';
+import {
+  DAY_MS,
+  expectVersions,
+  type HostileFeed,
+  hostileFeed,
+  MANIFEST_KINDS,
+  MINUTE_MS,
+} from '../support/hostile-feed.ts';
 
-const DAY_MS = 24 * 60 * MINUTE_MS;
-const NO_NUMBERS = { manifestLastEventId: false };
-const KINDS: readonly (readonly [string, FixtureFeedOptions])[] = [
-  ['with lastEventId', {}],
-  ['without lastEventId', { contract: NO_NUMBERS }],
-  ['of each dataset', { contract: { manifest: 'dataset' } }],
-];
 const POSITIONS = ['taken', 'expired'] as const;
 
 /** A mirror at version 5, with a position in the log that a new log does not reach soon. */
@@ -41,7 +41,7 @@ async function play(one: HostileFeed, letters: string): Promise<void> {
   }
 }
 
-for (const [kind, options] of KINDS) {
+for (const [kind, options] of MANIFEST_KINDS) {
   for (const unknownPosition of POSITIONS) {
     const given = { ...options, answers: { unknownPosition } };
     const where = `manifest ${kind}, old positions ${unknownPosition}`;

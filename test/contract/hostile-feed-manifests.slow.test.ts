@@ -2,7 +2,13 @@
 
 import { expect, it } from 'vitest';
 import type { FixtureFeedOptions } from '../../fixtures/feed/settings.ts';
-import { expectVersions, hostileFeed, loadedThrough, MINUTE_MS } from '../support/hostile-feed.ts';
+import {
+  expectVersions,
+  hostileFeed,
+  hostileFeedAt,
+  loadedThrough,
+  MINUTE_MS,
+} from '../support/hostile-feed.ts';
 
 const NO_NUMBERS = { manifestLastEventId: false };
 const KINDS: readonly (readonly [string, FixtureFeedOptions])[] = [
@@ -52,11 +58,7 @@ for (const [kind, options] of KINDS) {
   });
 
   it(`F47 (c) does not load an old snapshot of a manifest ${kind} after a version restart`, async () => {
-    const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
-    await one.once();
-    one.publish('x');
-    one.publish('x');
-    await one.once();
+    const one = await hostileFeedAt(3, options);
     one.feed.manifest.freeze();
     one.pass(MINUTE_MS);
     one.restart('x', { announce: 'resync' });

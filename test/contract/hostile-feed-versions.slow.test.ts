@@ -6,14 +6,10 @@ import {
   HOUR_MS,
   type HostileFeed,
   hostileFeed,
+  hostileFeedAt,
+  MANIFEST_KINDS,
   MINUTE_MS,
 } from '../support/hostile-feed.ts';
-
-const KINDS = [
-  ['with lastEventId', {}],
-  ['without lastEventId', { contract: { manifestLastEventId: false } }],
-  ['of each dataset', { contract: { manifest: 'dataset' } }],
-] as const;
 
 /** Which files and changes were asked for since the record of requests was cleared. */
 function fetched({ feed }: HostileFeed): readonly string[] {
@@ -22,12 +18,9 @@ function fetched({ feed }: HostileFeed): readonly string[] {
   );
 }
 
-for (const [kind, options] of KINDS) {
+for (const [kind, options] of MANIFEST_KINDS) {
   it(`F79 replaces a version that the service withdrew after the mirror had it, after an hour, manifest ${kind}`, async () => {
-    const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
-    await one.once();
-    one.publish('x');
-    await one.once();
+    const one = await hostileFeedAt(2, options);
     await expectVersions(one, { x: 2 });
     one.pass(MINUTE_MS);
     one.feed.publisher.withdraw('x');
@@ -41,10 +34,7 @@ for (const [kind, options] of KINDS) {
   });
 
   it(`F79 loads a version that is withdrawn and published anew under its number, manifest ${kind}`, async () => {
-    const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
-    await one.once();
-    one.publish('x');
-    await one.once();
+    const one = await hostileFeedAt(2, options);
     one.pass(MINUTE_MS);
     one.feed.publisher.withdraw('x');
     one.publish('x');
@@ -55,11 +45,7 @@ for (const [kind, options] of KINDS) {
   });
 
   it(`F79 notices a version restart without an event, and applies no changes to the old table, manifest ${kind}`, async () => {
-    const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
-    await one.once();
-    one.publish('x');
-    one.publish('x');
-    await one.once();
+    const one = await hostileFeedAt(3, options);
     one.pass(MINUTE_MS);
     one.restart('x');
     one.feed.requests.clear();
@@ -78,11 +64,7 @@ for (const [kind, options] of KINDS) {
 }
 
 it('W38 a version that is announced no more is void an hour after the first list that lacks it, though the table was loaded meanwhile', async () => {
-  const one = await hostileFeed({ subscriptions: { sub_1: ['x'] } });
-  await one.once();
-  one.publish('x');
-  one.publish('x');
-  await one.once();
+  const one = await hostileFeedAt(3);
   one.pass(20 * MINUTE_MS);
   one.restart('x');
   expect(await one.once()).toMatchObject({ exitCode: 75, untilMinutes: 60 });
@@ -103,11 +85,8 @@ it('F79 notices a version restart at the number of the table, without event and 
 
 for (const announce of ['resync', 'removed+added', 'updated'] as const) {
   it(`F79 loads versions after a version restart that is announced by "${announce}"`, async () => {
-    for (const [, options] of KINDS) {
-      const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
-      await one.once();
-      one.publish('x');
-      await one.once();
+    for (const [, options] of MANIFEST_KINDS) {
+      const one = await hostileFeedAt(2, options);
       one.pass(MINUTE_MS);
       one.restart('x', { announce });
       await one.once();

@@ -8,15 +8,12 @@ import { startFixtureFeed } from '../../fixtures/feed/feed.ts';
 import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { MAX_COLUMNS } from '../../src/destination/postgres/column-names.ts';
-import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import { present } from '../../src/lib/assert.ts';
-import { systemClock } from '../../src/lib/clock.ts';
-import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { CANARY_KEY } from '../support/feed-client.ts';
 import { localInstallation } from '../support/local-installation.ts';
 import { queryRows } from '../support/parquet-reader.ts';
-import { databaseAtWork, textsInPostgres } from '../support/postgres-destination.ts';
+import { databaseAtWork, openReaderOf, textsInPostgres } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column, smallContent } from '../support/small-content.ts';
 
@@ -100,11 +97,7 @@ describe.skipIf(EMBEDDED.folder === null)('columns in PostgreSQL', () => {
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });
     expect(await rows()).toEqual(texts(fourth));
 
-    const reader = present(
-      await openPostgresReader({ url: new Secret(address), clock: systemClock }),
-      'the catalog is there',
-    );
-    onTestFinished(() => reader.close());
+    const reader = await openReaderOf(address);
     const [counted] = await reader.count(['parcels'], () => false);
     expect(counted?.table).toMatchObject({ rowCount: 1, hasRecordedChecksum: true });
     const plannedFrom = await world.observed();

@@ -4,13 +4,13 @@ import { describe, expect, it } from 'vitest';
 import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
-import { databaseAtWork } from '../support/postgres-destination.ts';
+import { PEOPLE } from '../support/people.ts';
+import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const FIRST: readonly Row[] = [
   [1, 'one'],
   [2, 'two'],
@@ -24,6 +24,21 @@ function longText(length: number): string {
     return String.fromCharCode(33 + (state % 90));
   });
   return digits.join('');
+}
+
+/** Expects changes and a reload to fail, because an object of a reader is in the way. */
+async function expectRefusedByReader(
+  world: DatabaseAtWork,
+  course: PublishedCourse,
+  named: string,
+): Promise<void> {
+  for (const act of [() => world.apply(course), () => world.load(course)]) {
+    const error = errorOf(await act());
+    expect([errorCodeOf(error), error.message]).toEqual([
+      'reader_dependency',
+      expect.stringContaining(named),
+    ]);
+  }
 }
 
 describe.skipIf(EMBEDDED.folder === null)("F75 commits that a reader's object refuses", () => {
@@ -63,16 +78,10 @@ describe.skipIf(EMBEDDED.folder === null)("F75 commits that a reader's object re
     'F75 a commit that %s of a reader refuses fails its dataset, and is made once that is gone',
     async (_, made, name, dropped, named) => {
       const world = await databaseAtWork(await server.database());
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, FIRST));
       await world.byHand(made);
       course.publishRows([...FIRST, [3, name]]);
-      for (const act of [() => world.apply(course), () => world.load(course)]) {
-        const error = errorOf(await act());
-        expect([errorCodeOf(error), error.message]).toEqual([
-          'reader_dependency',
-          expect.stringContaining(named),
-        ]);
-      }
+      await expectRefusedByReader(world, course, named);
       const keys =
         "SELECT count(*) FROM pg_constraint WHERE conrelid = 'feeds.parcels'::regclass AND contype = 'p'";
       expect(await world.byHand(keys)).toEqual([['1']]);
@@ -108,19 +117,13 @@ describe.skipIf(EMBEDDED.folder === null)("F75 commits that a reader's object re
     'F75 a commit whose rows %s of a reader alters fails its dataset, also by changes, and is made once that is gone',
     async (_, made, dropped) => {
       const world = await databaseAtWork(await server.database());
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, FIRST));
       await world.byHand(made);
       course.publishRows([
         [1, 'another'],
         [2, 'two'],
       ]);
-      for (const act of [() => world.apply(course), () => world.load(course)]) {
-        const error = errorOf(await act());
-        expect([errorCodeOf(error), error.message]).toEqual([
-          'reader_dependency',
-          expect.stringContaining('a trigger, a rule or a policy alters the rows'),
-        ]);
-      }
+      await expectRefusedByReader(world, course, 'a trigger, a rule or a policy alters the rows');
       expect(await world.byHand('SELECT name FROM feeds.parcels ORDER BY id')).toEqual([['one'], ['two']]);
       await world.byHand(dropped);
       expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
@@ -145,16 +148,10 @@ describe.skipIf(EMBEDDED.folder === null)("F75 commits that a reader's object re
     ],
   ])('F75 a commit that %s refuses fails its dataset alone', async (_, made, named) => {
     const world = await databaseAtWork(await server.database());
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     await world.byHand(made);
     course.publishRows([[1, 'ONE']]);
-    for (const act of [() => world.apply(course), () => world.load(course)]) {
-      const error = errorOf(await act());
-      expect([errorCodeOf(error), error.message]).toEqual([
-        'reader_dependency',
-        expect.stringContaining(named),
-      ]);
-    }
+    await expectRefusedByReader(world, course, named);
   });
 
   it('F75 a commit with a row that is too long for a table says so, and blames no reader', async () => {

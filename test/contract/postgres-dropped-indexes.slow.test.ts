@@ -1,18 +1,18 @@
 /** F76: a catalog whose indexes somebody has dropped is written all the same: no statement needs one. */
 
 import { expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, startPostgres } from '../../fixtures/postgres-server.ts';
+import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import { present } from '../../src/lib/assert.ts';
 import type { Candidate } from '../../src/model/candidate.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
+import { postgresOfTest } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
 it.skipIf(EMBEDDED.folder === null)(
   'F76 takes the lease, stores requests and keeps candidates without their primary keys',
   async () => {
-    const server = await startPostgres(EMBEDDED);
-    onTestFinished(() => server.stop());
+    const server = await postgresOfTest(EMBEDDED);
     const world = await databaseAtWork(await server.database());
     await world.loaded(firstContent(sourceSchema([column('id', 'integer', false)]), [[1]]));
     await world.destination.close();

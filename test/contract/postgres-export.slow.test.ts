@@ -97,8 +97,9 @@ describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export f
     expect((await inDatabase.run('once')).stdout).not.toContain('Exported');
   });
 
-  it('F77 an export whose COPY fails in the middle leaves the generation before, and the next one succeeds', async () => {
-    const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5_000 });
+  /** An installation that has exported its only table, whose file is then removed. */
+  async function withLostFile(rowsPerDataset: number) {
+    const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset });
     const address = await server.database();
     const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };
     const { run, home, environment: variables } = localInstallation({ feed, environment });
@@ -106,21 +107,26 @@ describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export f
     variables['FEED_SYNC_EXPORT_PATH'] = folder;
     expect(await run('once')).toMatchObject({ exitCode: 0 });
     const before = manifestIn(folder);
-    const [first] = before.files;
-    rmSync(join(folder, first?.file ?? ''));
+    const [exported] = before.files;
+    rmSync(join(folder, exported?.file ?? ''));
+    return { address, run, folder, before, table: exported?.table };
+  }
+
+  it('F77 an export whose COPY fails in the middle leaves the generation before, and the next one succeeds', async () => {
+    const { address, run, folder, before, table } = await withLostFile(5_000);
     // In the place of the table stands a view that fails once it has given some of its rows.
-    const table = `feeds."${first?.table}"`;
+    const live = `feeds."${table}"`;
     await statement(
       address,
-      `ALTER TABLE ${table} RENAME TO hidden;
-       CREATE VIEW ${table} AS SELECT h.* FROM feeds.hidden h
+      `ALTER TABLE ${live} RENAME TO hidden;
+       CREATE VIEW ${live} AS SELECT h.* FROM feeds.hidden h
          WHERE 1 / (CASE WHEN h.ctid > '(20,0)' THEN 0 ELSE 1 END) = 1`,
     );
     const failed = await run('once');
     expect(failed.exitCode, failed.stdout).not.toBe(0);
     expect(failed.stdout).toContain('division by zero');
     expect(manifestIn(folder)).toEqual(before);
-    await statement(address, `DROP VIEW ${table}; ALTER TABLE feeds.hidden RENAME TO "${first?.table}"`);
+    await statement(address, `DROP VIEW ${live}; ALTER TABLE feeds.hidden RENAME TO "${table}"`);
     const mended = await run('once');
     expect(mended.exitCode, mended.stdout).toBe(0);
     expect(mended.stdout).toContain('Exported generation 2');
@@ -128,20 +134,11 @@ describe.each(SERVERS.filter(({ folder }) => folder !== null))('F77 the export f
   });
 
   it('F77 an export names a table that somebody dropped, and leaves the generation before', async () => {
-    const { feed } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
-    const address = await server.database();
-    const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };
-    const { run, home, environment: variables } = localInstallation({ feed, environment });
-    const folder = join(home, 'export');
-    variables['FEED_SYNC_EXPORT_PATH'] = folder;
-    expect(await run('once')).toMatchObject({ exitCode: 0 });
-    const before = manifestIn(folder);
-    const [first] = before.files;
-    rmSync(join(folder, first?.file ?? ''));
-    await statement(address, `DROP TABLE feeds."${first?.table}"`);
+    const { address, run, folder, before, table } = await withLostFile(5);
+    await statement(address, `DROP TABLE feeds."${table}"`);
     const failed = await run('once');
     expect(failed.exitCode, failed.stdout).toBe(74);
-    expect(failed.stdout).toContain(`The table ${first?.table} cannot be exported: relation`);
+    expect(failed.stdout).toContain(`The table ${table} cannot be exported: relation`);
     expect(failed.stdout).toContain('To learn how it is mended: feed-sync verify.');
     expect(manifestIn(folder)).toEqual(before);
   });

@@ -15,21 +15,15 @@ import { commandLine } from '../support/command-line.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
-import {
-  firstContent,
-  type PublishedCourse,
-  publishedCourse,
-  sourceSchema,
-} from '../support/duckdb-changes.ts';
+import { firstContent, type PublishedCourse, publishedCourse } from '../support/duckdb-changes.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
 import { eventually, PATIENCE_MS } from '../support/patience.ts';
+import { PEOPLE } from '../support/people.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { type DatabaseAtWork, databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
-import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const FIRST: readonly Row[] = [
   [1, 'one'],
   [2, 'two'],
@@ -75,7 +69,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
     const world = await databaseAtWork(proxy.address, {
       history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
     });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     course.publishRows([[1, 'ONE']]);
     await world.apply(course);
     return { address, proxy, world, course };
@@ -87,7 +81,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
       const address = await server.database();
       const proxy = await cuttingProxy(address);
       const world = await databaseAtWork(proxy.address);
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, FIRST));
       let version = 1;
       for (let at = 1; ; at += 1) {
         version += 1;
@@ -110,7 +104,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const world = await databaseAtWork(proxy.address, { clock: STANDING });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     const job = await course.snapshot(course.newest(), await world.observed());
     const validated = await world.destination.validate(job);
     proxy.before('COMMIT\0', async () => proxy.cutNow());
@@ -155,7 +149,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const world = await databaseAtWork(proxy.address, { leaseMs: 600 });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     const rows: readonly Row[] = [[1, 'ONE']];
     course.publishRows(rows);
     const validated = await world.destination.validate(await course.changes(await world.observed()));
@@ -169,7 +163,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
     const proxy = await cuttingProxy(address);
     // The lease is not renewed before the test is over.
     const world = await databaseAtWork(proxy.address, { clock: STANDING, leaseMs: 10 * PATIENCE_MS });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     course.publishRows([[1, 'ONE']]);
     const validated = await world.destination.validate(await course.changes(await world.observed()));
     // The lease ends, and the other instance ends the session of the first and commits the same version.
@@ -177,7 +171,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
       proxy.lose();
       await statement(address, 'UPDATE feed_sync.lease SET expires_at = clock_timestamp()');
       const other = await databaseAtWork(address, { clock: STANDING, lockWaitMs: PATIENCE_MS });
-      const same = publishedCourse(other.folder, firstContent(people, FIRST), 'parcels');
+      const same = publishedCourse(other.folder, firstContent(PEOPLE, FIRST), 'parcels');
       same.publishRows([[1, 'ONE']]);
       expect(await other.apply(same)).toMatchObject({ kind: 'committed' });
       proxy.cutNow();
@@ -192,7 +186,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const world = await databaseAtWork(proxy.address);
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     const rows: readonly Row[] = [[1, 'ONE']];
     course.publishRows(rows);
     const result = await committedWith(
@@ -217,7 +211,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
       const address = await server.database();
       const proxy = await cuttingProxy(address);
       const world = await databaseAtWork(proxy.address);
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, FIRST));
       course.publishRows(rows);
       const validated = await world.destination.validate(await course.changes(await world.observed()));
       const set = async (setting: string) => {
@@ -254,7 +248,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
       const pooler = await pgbouncer(address);
       const proxy = await cuttingProxy(pooler.address.replace('&port=6432', ''), 6432);
       const world = await databaseAtWork(proxy.address);
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, FIRST));
       const rows: readonly Row[] = [[1, 'ONCE']];
       course.publishRows(rows);
       const result = await committedWith(
@@ -377,7 +371,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
   it("F75 a commit is done, whichever side the server ends, where a reader's DDL closes a circle of locks with it", async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     const rows: readonly Row[] = [[1, 'ONE']];
     course.publishRows(rows);
     const reader = new pg.Client({ connectionString: address });
@@ -399,7 +393,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
   it('F74 a commit waits for a server that lets nobody write, and loads no snapshot in the place of its changes', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     const name = address.match(/county_\d+/)?.[0];
     await statement(address, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
     const ended = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}' AND pid <> pg_backend_pid()`;
@@ -417,12 +411,12 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
   it('F76 the next instance works where somebody has deleted the row of the lease', async () => {
     const address = await server.database();
     const first = await databaseAtWork(address);
-    const course = await first.loaded(firstContent(people, FIRST));
+    const course = await first.loaded(firstContent(PEOPLE, FIRST));
     await statement(address, 'DELETE FROM feed_sync.lease');
     course.publishRows([[1, 'ONE']]);
     expect(errorOf(await first.apply(course))).toMatchObject({ code: 'instance_running' });
     const second = await databaseAtWork(address);
-    const same = publishedCourse(second.folder, firstContent(people, FIRST), 'parcels');
+    const same = publishedCourse(second.folder, firstContent(PEOPLE, FIRST), 'parcels');
     same.publishRows([[1, 'ONE']]);
     expect(await second.apply(same)).toMatchObject({ kind: 'committed' });
     await expectVersions(address, 2, [[1, 'ONE']]);

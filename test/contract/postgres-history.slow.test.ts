@@ -5,28 +5,21 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { examineServer } from '../../src/destination/postgres/examine.ts';
-import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
-import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { type Log, silentLog } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { destinationAtWork } from '../support/mirror-at-work.ts';
 import { eventually } from '../support/patience.ts';
-import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
+import { ALL_HISTORY, OWNERS, PEOPLE } from '../support/people.ts';
+import { databaseAtWork, openDatabase, openReaderOf } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
-import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const owners = sourceSchema([column('id', 'integer', false), column('owner', 'string')], {
-  schemaVersion: '2',
-});
 const FIRST: readonly Row[] = [
   [1, 'one'],
   [2, 'two'],
 ];
-const ALL = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
 describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () => {
   const server = postgresOfTests(EMBEDDED);
@@ -41,11 +34,11 @@ describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () 
 
   it('F69 a commit does not wait for the reader of a past that is to be forgotten, and the rest of it goes', async () => {
     const address = await server.database();
-    const first = await databaseAtWork(address, { history: ALL });
-    const course = await first.loaded(firstContent(people, FIRST));
-    const zoning = await first.loaded(firstContent(people, FIRST), 'zoning');
+    const first = await databaseAtWork(address, { history: ALL_HISTORY });
+    const course = await first.loaded(firstContent(PEOPLE, FIRST));
+    const zoning = await first.loaded(firstContent(PEOPLE, FIRST), 'zoning');
     for (const one of [course, zoning]) {
-      one.publish(firstContent(owners, [[1, 'Ann']]));
+      one.publish(firstContent(OWNERS, [[1, 'Ann']]));
       await first.load(one);
     }
     await first.destination.close();
@@ -58,17 +51,17 @@ describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () 
     const destination = await openDatabase(address, first.folder, { history });
     onTestFinished(() => destination.close());
     const second = await destinationAtWork(first.folder, destination);
-    course.publish(firstContent(owners, [[1, 'Bob']]));
+    course.publish(firstContent(OWNERS, [[1, 'Bob']]));
     expect(await second.load(course)).toMatchObject({ kind: 'committed' });
     expect(await logs()).toEqual([['parcels__3_log']]);
   });
 
   it('F69 F75 a view and a function of readers keep the past that they read, and nothing else; doctor names them', async () => {
     const address = await server.database();
-    const first = await databaseAtWork(address, { history: ALL });
+    const first = await databaseAtWork(address, { history: ALL_HISTORY });
     for (const id of ['parcels', 'permits', 'zoning']) {
-      const course = await first.loaded(firstContent(people, FIRST), id);
-      course.publish(firstContent(owners, [[1, 'Ann']]));
+      const course = await first.loaded(firstContent(PEOPLE, FIRST), id);
+      course.publish(firstContent(OWNERS, [[1, 'Ann']]));
       await first.load(course);
     }
     await first.destination.close();
@@ -120,9 +113,9 @@ describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () 
     const address = await server.database();
     const logged: string[] = [];
     const log = { ...silentLog, info: (_fields: unknown, message: string) => void logged.push(message) };
-    const first = await databaseAtWork(address, { history: ALL });
+    const first = await databaseAtWork(address, { history: ALL_HISTORY });
     for (const id of ['areas', 'parcels']) {
-      const course = await first.loaded(firstContent(people, FIRST), id);
+      const course = await first.loaded(firstContent(PEOPLE, FIRST), id);
       course.publishRows([[1, 'ONE']]);
       await first.apply(course);
     }
@@ -144,13 +137,9 @@ describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () 
   it('F70 count compares a table as one commit left it, whatever is committed meanwhile', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);
-    await world.loaded(firstContent(people, FIRST));
-    const zoning = await world.loaded(firstContent(people, FIRST), 'zoning');
-    const reader = present(
-      await openPostgresReader({ url: new Secret(address), clock: systemClock }),
-      'the catalog is there',
-    );
-    onTestFinished(() => reader.close());
+    await world.loaded(firstContent(PEOPLE, FIRST));
+    const zoning = await world.loaded(firstContent(PEOPLE, FIRST), 'zoning');
+    const reader = await openReaderOf(address);
     const operator = await session(address);
     await operator.query('BEGIN; LOCK TABLE feeds.parcels IN ACCESS EXCLUSIVE MODE');
     const counting = reader.count(['parcels', 'zoning'], () => false);
@@ -170,16 +159,12 @@ describe.skipIf(EMBEDDED.folder === null)('history and reads in PostgreSQL', () 
 
   it('F69 diff compares two states as one commit left their log, whatever is forgotten meanwhile', async () => {
     const address = await server.database();
-    const world = await databaseAtWork(address, { history: ALL });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const world = await databaseAtWork(address, { history: ALL_HISTORY });
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     course.publishRows([[1, 'ONE']]);
     expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
     const proxy = await cuttingProxy(address);
-    const reader = present(
-      await openPostgresReader({ url: new Secret(proxy.address), clock: systemClock }),
-      'the catalog is there',
-    );
-    onTestFinished(() => reader.close());
+    const reader = await openReaderOf(proxy.address);
     const forget = () => statement(address, 'DELETE FROM history.parcels').then(() => {});
     // The entries of the log go once the states were found, and before the rows are read.
     proxy.before('BEGIN', async () =>

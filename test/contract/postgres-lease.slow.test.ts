@@ -2,7 +2,7 @@
 
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import { GIVE_BACK_WITHIN_MS, Lease, type LeaseOptions } from '../../src/destination/postgres/lease.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
@@ -12,6 +12,7 @@ import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { eventually } from '../support/patience.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { openDatabase } from '../support/postgres-destination.ts';
+import { postgresOfTest } from '../support/postgres-of-tests.ts';
 import { ranMs } from '../support/ran-for.ts';
 
 /** What a busy machine needs beside the time that is stated. */
@@ -30,6 +31,12 @@ function common(address: string, leaseMs: number, logged: string[]): LeaseOption
   };
 }
 
+/** Opens a mirror in the database, which makes its catalog, and closes it again. */
+async function openOnce(address: string): Promise<void> {
+  await using folder = await temporaryFolder();
+  await (await openDatabase(address, folder.path)).close();
+}
+
 describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () => {
   it.each([
     // The lease is given back by a connection of its own, which is not open yet.
@@ -38,12 +45,8 @@ describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () =>
   ])(
     'F72 a lease is left to its end within the stated time, which is logged: %s',
     async (_, leaseMs, waitMs) => {
-      const server = await startPostgres(EMBEDDED);
-      onTestFinished(() => server.stop());
-      const address = await server.database();
-      const folder = await temporaryFolder();
-      onTestFinished(() => folder[Symbol.asyncDispose]());
-      await (await openDatabase(address, folder.path)).close();
+      const address = await (await postgresOfTest(EMBEDDED)).database();
+      await openOnce(address);
       const proxy = await cuttingProxy(address);
       const logged: string[] = [];
       const lease = await Lease.take(common(proxy.address, leaseMs, logged));
@@ -59,12 +62,8 @@ describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () =>
   it.skipIf(!HAS_PGBOUNCER)(
     'F72 a lease is left to its end behind PgBouncer, too, and a late renewal takes it from nobody',
     async () => {
-      const server = await startPostgres(EMBEDDED);
-      onTestFinished(() => server.stop());
-      const address = await server.database();
-      const folder = await temporaryFolder();
-      onTestFinished(() => folder[Symbol.asyncDispose]());
-      await (await openDatabase(address, folder.path)).close();
+      const address = await (await postgresOfTest(EMBEDDED)).database();
+      await openOnce(address);
       const pooler = await pgbouncer(address);
       const logged: string[] = [];
       const options = { ...common(pooler.address, 600, logged), token: 'first' };
@@ -90,15 +89,12 @@ describe.skipIf(EMBEDDED.folder === null)('a lease whose network is gone', () =>
 
 describe.skipIf(EMBEDDED.folder === null)('a lease that a session of a superuser has locked', () => {
   it('F72 a locked lease is reported with the locking session and what ends it, and is taken once it is free', async () => {
-    const server = await startPostgres(EMBEDDED);
-    onTestFinished(() => server.stop());
+    const server = await postgresOfTest(EMBEDDED);
     const address = await server.database();
     const name = address.match(/county_\d+/)?.[0];
     await statement(address, `CREATE ROLE plain LOGIN; GRANT CREATE, TEMP ON DATABASE ${name} TO plain`);
     const plain = address.replace('//feeds:', '//plain:');
-    const folder = await temporaryFolder();
-    onTestFinished(() => folder[Symbol.asyncDispose]());
-    await (await openDatabase(plain, folder.path)).close();
+    await openOnce(plain);
     const other = new pg.Client({ connectionString: address, application_name: 'psql' });
     await other.connect();
     onTestFinished(() => other.end());

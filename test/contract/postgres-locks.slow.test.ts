@@ -10,13 +10,12 @@ import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
+import { PEOPLE } from '../support/people.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
-import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const FIRST: readonly Row[] = [[1, 'one']];
 const LOCK_WAIT_MS = 400;
 
@@ -28,8 +27,8 @@ describe.skipIf(EMBEDDED.folder === null)("F75 a reader's transaction", () => {
   /** Two tables, each with a version that was not applied yet. */
   async function twoTables() {
     const world = await databaseAtWork(await server.database(), { lockWaitMs: LOCK_WAIT_MS });
-    const course = await world.loaded(firstContent(people, FIRST));
-    const other = await world.loaded(firstContent(people, FIRST), 'zones');
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
+    const other = await world.loaded(firstContent(PEOPLE, FIRST), 'zones');
     for (const each of [course, other]) each.publishRows([[1, 'ONE']]);
     const reader = new pg.Client({ connectionString: world.address });
     await reader.connect();

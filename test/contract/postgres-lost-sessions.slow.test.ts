@@ -1,14 +1,14 @@
 /** F74: what the server keeps of a session whose client is gone without a word: nothing for longer than an answer may take. */
 
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import { Connection, type Transaction } from '../../src/destination/postgres/connection.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { cuttingProxy } from '../support/cutting-proxy.ts';
 import { eventually } from '../support/patience.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
-import { postgresOfTests } from '../support/postgres-of-tests.ts';
+import { postgresOfTest, postgresOfTests } from '../support/postgres-of-tests.ts';
 
 const ANSWER_MS = 500;
 /** Whatever the session has, the server has ended it soon. */
@@ -54,8 +54,7 @@ describe.skipIf(EMBEDDED.folder === null)('a session of small statements whose c
 
 describe.skipIf(EMBEDDED.folder === null)('the session of the mirror whose client is lost', () => {
   it('F74 the next renewal ends a lost session of the mirror, also where its transaction only read', async () => {
-    const server = await startPostgres(EMBEDDED);
-    onTestFinished(() => server.stop());
+    const server = await postgresOfTest(EMBEDDED);
     const address = await server.database();
     const proxy = await cuttingProxy(address);
     const world = await databaseAtWork(proxy.address, { leaseMs: 600 });

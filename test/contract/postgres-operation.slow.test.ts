@@ -2,7 +2,7 @@
 
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { DEBIAN, EMBEDDED, PASSWORD, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { DEBIAN, EMBEDDED, PASSWORD, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { setUpScriptFor } from '../../src/cli/doctor/database.ts';
 import { openParts } from '../../src/cli/open-parts.ts';
@@ -17,19 +17,13 @@ import { countyFeed } from '../support/county-feed.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { optionsOf } from '../support/fixture-daemon.ts';
 import { eventually } from '../support/patience.ts';
+import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { HAS_PGBOUNCER, pgbouncer } from '../support/pgbouncer.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
-import { postgresOfTests } from '../support/postgres-of-tests.ts';
+import { postgresOfTest, postgresOfTests } from '../support/postgres-of-tests.ts';
 import { program } from '../support/program.ts';
 import { psql } from '../support/psql.ts';
 import { column } from '../support/small-content.ts';
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
 
 /** The program looks up mkfifo in the PATH. */
 const inDatabase = (address: string) => ({
@@ -107,13 +101,13 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     it('loads, changes, alters and retires a table behind PgBouncer in transaction mode', async () => {
       const { address } = await pgbouncer(await server.database());
       const world = await databaseAtWork(address);
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
       course.publishRows([
         [1, 'ONE'],
         [4, 'four'],
       ]);
       expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
-      const wider = { ...sourceSchema([...people.columns, column('age', 'integer')]), schemaVersion: '2' };
+      const wider = { ...sourceSchema([...PEOPLE.columns, column('age', 'integer')]), schemaVersion: '2' };
       const rows: readonly Row[] = [[9, 'nine', 99]];
       course.publish({ schema: wider, rowCount: 1, rows: () => rows, changes: null });
       expect(await world.load(course)).toMatchObject({ kind: 'committed' });
@@ -125,7 +119,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       const direct = await server.database();
       const { address } = await pgbouncer(direct);
       const world = await databaseAtWork(address);
-      await world.loaded(firstContent(people, FIRST));
+      await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
       const running = `SELECT count(*) FROM pg_stat_activity WHERE (query ~ 'pg_sleep[(]2000[)]' OR query LIKE 'FETCH%') AND state = 'active'`;
       const other = statement(direct, 'SELECT pg_sleep(2000.5)').catch(String);
       const stop = new AbortController();
@@ -208,15 +202,14 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
 
 describe.skipIf(DEBIAN.folder === null)(DEBIAN.name, () => {
   it('the script of doctor --sql makes all that a catch-up needs, and may be run again', async () => {
-    const server = await startPostgres(DEBIAN);
-    onTestFinished(() => server.stop());
+    const server = await postgresOfTest(DEBIAN);
     const admin = await server.database();
     const url = admin.replace(/\/\/feeds:/, '//mirror:').replace(/county_\d+/, 'made');
     const script = setUpScriptFor(new Secret(url), ['qgis']);
     await psql(admin, script);
     await psql(admin, script);
     const world = await databaseAtWork(url, { readers: ['qgis'] });
-    await world.loaded(firstContent(people, FIRST));
+    await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
     expect(await world.byHand('SELECT count(*) FROM feeds.parcels')).toEqual([['3']]);
   });
 });

@@ -9,13 +9,12 @@ import { Connection } from '../../src/destination/postgres/connection.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { Secret } from '../../src/lib/secret.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { firstContent } from '../support/duckdb-changes.ts';
 import { eventually } from '../support/patience.ts';
+import { PEOPLE } from '../support/people.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
-import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const FIRST: readonly Row[] = [
   [1, 'one'],
   [2, 'two'],
@@ -40,7 +39,7 @@ describe.skipIf(EMBEDDED.folder === null)('the progress of a commit in PostgreSQ
     if (setting !== '')
       await statement(address, `ALTER DATABASE ${address.match(/county_\d+/)?.[0]} SET ${setting}`);
     const world = await databaseAtWork(address, { leaseMs: 300 });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     await world.byHand('CREATE TABLE public.enough (id int)');
     await world.byHand(LONG);
     await world.byHand(trigger);
@@ -66,7 +65,7 @@ describe.skipIf(EMBEDDED.folder === null)('the progress of a commit in PostgreSQ
 
   it('a commit makes no progress while a statement waits for a lock', async () => {
     const world = await databaseAtWork(await server.database(), { leaseMs: 300 });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     const reader = new pg.Client({ connectionString: world.address });
     await reader.connect();
     onTestFinished(() => reader.end());
@@ -93,7 +92,7 @@ describe.skipIf(EMBEDDED.folder === null)('the progress of a commit in PostgreSQ
       leaseMs: 300,
       log: { ...silentLog, warn: (_fields, message) => void logged.push(message) },
     });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     await world.byHand('CREATE TABLE public.enough (id int)');
     await world.byHand(LONG);
     await world.byHand(IN_STATEMENT);

@@ -27,7 +27,7 @@ import {
   GEOPARQUET_FOLDER,
   plain,
 } from '../support/geoparquet-files.ts';
-import { databaseAtWork } from '../support/postgres-destination.ts';
+import { databaseAtWork, withSortedMembers } from '../support/postgres-destination.ts';
 import { literal, psql, quoted } from '../support/psql.ts';
 
 const realData = GEOPARQUET_FOLDER === null ? null : dirname(GEOPARQUET_FOLDER);
@@ -233,13 +233,6 @@ describe.skipIf(isSkipped)(`${DEBIAN.name}: real data`, () => {
 /** The rows in one order, whatever the order of the table; members of objects in the order of their names. */
 function inOrder(rows: readonly unknown[]): readonly string[] {
   return rows
-    .map((row) => JSON.stringify(sorted(plain(typeof row === 'string' ? JSON.parse(row) : row))))
+    .map((row) => JSON.stringify(withSortedMembers(plain(typeof row === 'string' ? JSON.parse(row) : row))))
     .toSorted((left, right) => (left < right ? -1 : 1));
-}
-
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([name, part]) => [name, sorted(part)] as const);
-  return Object.fromEntries(entries.toSorted(([left], [right]) => (left < right ? -1 : 1)));
 }

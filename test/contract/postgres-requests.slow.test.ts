@@ -2,11 +2,11 @@
 
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, startPostgres, statement } from '../../fixtures/postgres-server.ts';
-import { commandLine } from '../support/command-line.ts';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
+import { type CommandLine, commandLine } from '../support/command-line.ts';
 import { countyFeed } from '../support/county-feed.ts';
 import { eventually } from '../support/patience.ts';
-import { postgresOfTests } from '../support/postgres-of-tests.ts';
+import { postgresOfTest, postgresOfTests } from '../support/postgres-of-tests.ts';
 import { committedVersions, twoDaemons } from '../support/two-daemons.ts';
 
 if (EMBEDDED.folder === null) process.stderr.write('SKIPPED: npm has installed no PostgreSQL.\n');
@@ -19,6 +19,18 @@ describe.skipIf(EMBEDDED.folder === null)('requests by way of the database', () 
       address,
       'SELECT command, state, begun_by <> $$$$, finished_at IS NOT NULL FROM feed_sync.requests ORDER BY requested_at',
     );
+
+  /** Loads, then asks for a resync while another instance has the lease, which answers as the test says. */
+  async function askAnother(address: string, line: CommandLine, datasetId: string) {
+    expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+    await statement(
+      address,
+      "UPDATE feed_sync.lease SET token = 'another', expires_at = clock_timestamp() + interval '1 hour'",
+    );
+    const asking = line.run('resync', datasetId);
+    await eventually(async () => expect(await requests(address)).toHaveLength(1));
+    return { asking };
+  }
 
   it('the working instance does a resync that the standby was asked for, and answers a mistake as its own', async () => {
     const address = await server.database();
@@ -66,13 +78,7 @@ describe.skipIf(EMBEDDED.folder === null)('requests by way of the database', () 
     const now = () => feed.clock.now();
     const line = commandLine({ feed, now, environment, signal: stop.signal, onWait() {} });
     onTestFinished(() => line.remove());
-    expect(await line.run('once')).toMatchObject({ exitCode: 0 });
-    await statement(
-      address,
-      "UPDATE feed_sync.lease SET token = 'another', expires_at = clock_timestamp() + interval '1 hour'",
-    );
-    const asking = line.run('resync', datasetOf('permits'));
-    await eventually(async () => expect(await requests(address)).toHaveLength(1));
+    const { asking } = await askAnother(address, line, datasetOf('permits'));
     await statement(address, `UPDATE feed_sync.requests SET begun_by = ${request.begunBy}`);
     stop.abort();
     const { exitCode, stderr } = await asking;
@@ -82,19 +88,12 @@ describe.skipIf(EMBEDDED.folder === null)('requests by way of the database', () 
 
   it('a command waits for its answer while the database restarts', async () => {
     const { feed, datasetOf } = await countyFeed({ kinds: ['permits'], rowsPerDataset: 5 });
-    const own = await startPostgres(EMBEDDED);
-    onTestFinished(() => own.stop());
+    const own = await postgresOfTest(EMBEDDED);
     const address = await own.database();
     const environment = { FEED_SYNC_DESTINATION_URL: address, PATH: process.env['PATH'] ?? '' };
     const line = commandLine({ feed, now: () => feed.clock.now(), environment });
     onTestFinished(() => line.remove());
-    expect(await line.run('once')).toMatchObject({ exitCode: 0 });
-    await statement(
-      address,
-      "UPDATE feed_sync.lease SET token = 'another', expires_at = clock_timestamp() + interval '1 hour'",
-    );
-    const asking = line.run('resync', datasetOf('permits'));
-    await eventually(async () => expect(await requests(address)).toHaveLength(1));
+    const { asking } = await askAnother(address, line, datasetOf('permits'));
     await own.restart();
     const refused = {
       kind: 'refused',

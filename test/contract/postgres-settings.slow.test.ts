@@ -4,17 +4,13 @@ import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
-import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
-import { present } from '../../src/lib/assert.ts';
-import { systemClock } from '../../src/lib/clock.ts';
-import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { eventually } from '../support/patience.ts';
-import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
+import { PEOPLE } from '../support/people.ts';
+import { type DatabaseAtWork, databaseAtWork, openReaderOf } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
 
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 const FIRST: readonly Row[] = [
   [1, 'one'],
   [2, 'two'],
@@ -94,7 +90,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in a database with settings o
       ...(known[0]?.[0] === null ? {} : { transaction_timeout: '500ms' }),
     });
     const world = await databaseAtWork(address);
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     await world.byHand(`CREATE FUNCTION public.slow() RETURNS trigger LANGUAGE plpgsql
       AS $$ BEGIN PERFORM pg_sleep(1); RETURN NEW; END $$`);
     await world.byHand(
@@ -108,7 +104,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in a database with settings o
     const address = await server.database();
     await set(address, { lock_timeout: '1ms' });
     const world = await databaseAtWork(address);
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     const reader = new pg.Client({ connectionString: address });
     await reader.connect();
     onTestFinished(() => reader.end());
@@ -175,7 +171,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in a database with settings o
     const name = address.match(/county_\d+/)?.[0];
     await statement(address, `CREATE ROLE owner LOGIN; GRANT CREATE, TEMP ON DATABASE ${name} TO owner`);
     const world = await databaseAtWork(address.replace('//feeds:', '//owner:'));
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
     await world.byHand(`ALTER TABLE feeds.parcels ENABLE ROW LEVEL SECURITY;
       ALTER TABLE feeds.parcels FORCE ROW LEVEL SECURITY;
       CREATE POLICY first ON feeds.parcels USING (id = 1) WITH CHECK (true)`);
@@ -203,11 +199,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in a database with settings o
     const places = sourceSchema([column('id', 'integer', false), column('place', 'geometry')]);
     await world.loaded(firstContent(places, [[1, { type: 'Point', coordinates: [-97.7, 30.2] }]]));
     await set(address, { bytea_output: 'escape' });
-    const reader = present(
-      await openPostgresReader({ url: new Secret(address), clock: systemClock }),
-      'the catalog is there',
-    );
-    onTestFinished(() => reader.close());
+    const reader = await openReaderOf(address);
     const [counted] = await reader.count(['parcels'], () => false);
     expect(counted?.table).toMatchObject({ rowCount: 1, hasRecordedChecksum: true });
     const digits = (await statement(address, "SELECT encode(place, 'hex') FROM feeds.parcels"))[0]?.[0];

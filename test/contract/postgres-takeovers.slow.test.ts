@@ -7,26 +7,20 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, startPostgres, statement } from '../../fixtures/postgres-server.ts';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { ChangesJob } from '../../src/model/write-jobs.ts';
 import { seededRandom } from '../exploration/random.ts';
-import {
-  firstContent,
-  type PublishedCourse,
-  publishedCourse,
-  sourceSchema,
-} from '../support/duckdb-changes.ts';
+import { firstContent, type PublishedCourse, publishedCourse } from '../support/duckdb-changes.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { type DestinationAtWork, destinationAtWork } from '../support/mirror-at-work.ts';
 import { eventually } from '../support/patience.ts';
+import { PEOPLE } from '../support/people.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
+import { postgresOfTest } from '../support/postgres-of-tests.ts';
 import { SEED } from '../support/seed.ts';
-import { column } from '../support/small-content.ts';
 
 const TAKEOVERS = Number(process.env['TAKEOVERS'] ?? 20);
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
 
 /** Row 1 names the version. */
 const rowsOf = (version: number): readonly Row[] => [
@@ -73,8 +67,7 @@ if (EMBEDDED.folder === null) process.stderr.write('SKIPPED: npm has installed n
 
 describe.skipIf(EMBEDDED.folder === null)('takeovers', () => {
   it(`F73 ${TAKEOVERS} takeovers lose no version, commit none twice and write none over a newer one`, async () => {
-    const server = await startPostgres(EMBEDDED);
-    onTestFinished(() => server.stop());
+    const server = await postgresOfTest(EMBEDDED);
     const address = await server.database();
     const folder = await temporaryFolder();
     onTestFinished(() => folder[Symbol.asyncDispose]());
@@ -82,7 +75,7 @@ describe.skipIf(EMBEDDED.folder === null)('takeovers', () => {
     const places = ['one', 'two'].map((name) => {
       const path = join(folder.path, name);
       mkdirSync(path);
-      return { path, course: publishedCourse(path, firstContent(people, rowsOf(1)), 'parcels') };
+      return { path, course: publishedCourse(path, firstContent(PEOPLE, rowsOf(1)), 'parcels') };
     });
     const chance = seededRandom(SEED);
     const below = (limit: number): number => Math.floor(chance() * limit);
@@ -131,10 +124,9 @@ describe.skipIf(EMBEDDED.folder === null)('takeovers', () => {
   });
 
   it('F72 a standby leaves a commit alone that takes ten times the lease', async () => {
-    const server = await startPostgres(EMBEDDED);
-    onTestFinished(() => server.stop());
+    const server = await postgresOfTest(EMBEDDED);
     const first = await databaseAtWork(await server.database(), { leaseMs: 4_000 });
-    const course = await first.loaded(firstContent(people, rowsOf(1)));
+    const course = await first.loaded(firstContent(PEOPLE, rowsOf(1)));
     await first.byHand(`CREATE FUNCTION feeds.slowly() RETURNS trigger LANGUAGE plpgsql
       AS 'BEGIN PERFORM pg_sleep(40); RETURN NULL; END'`);
     await first.byHand(`CREATE TRIGGER slowly AFTER UPDATE ON feeds.parcels

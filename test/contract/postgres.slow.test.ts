@@ -18,18 +18,12 @@ import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { inMirror } from '../support/duckdb-mirror.ts';
 import { logged } from '../support/logged.ts';
 import { destinationAtWork, errorOf, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { program } from '../support/program.ts';
 import { column } from '../support/small-content.ts';
 import { steered } from '../support/steered-process.ts';
-
-const people = sourceSchema([column('id', 'integer', false), column('name', 'string')]);
-const FIRST: readonly Row[] = [
-  [1, 'one'],
-  [2, 'two'],
-  [3, 'three'],
-];
 
 describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
   const server = postgresOfTests(EMBEDDED);
@@ -37,7 +31,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
 
   async function threePeople() {
     const world = await databaseAtWork(await database());
-    return { world, course: await world.loaded(firstContent(people, FIRST)) };
+    return { world, course: await world.loaded(firstContent(PEOPLE, THREE_PEOPLE)) };
   }
 
   describe('the program with PostgreSQL', () => {
@@ -223,7 +217,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       const world = await databaseAtWork(await database(), {
         onSuperseded: (error) => void reported.push(error.code),
       });
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
       await world.byHand("UPDATE feed_sync.lease SET expires_at = clock_timestamp() - interval '1 second'");
       const second = await openDatabase(world.address, world.folder, { lockWaitMs: 0 });
       course.publishRows([[1, 'late']]);
@@ -241,7 +235,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     it('F74 a COMMIT whose answer is lost is found in the catalog, and done once', async () => {
       const proxy = await cuttingProxy(await database());
       const world = await databaseAtWork(proxy.address);
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
       course.publishRows([[1, 'ONE']]);
       proxy.cutNext();
       expect(await world.apply(course)).toMatchObject({
@@ -261,7 +255,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     it('F74 a lost answer to a COMMIT without tables is reported as a database that is not available', async () => {
       const proxy = await cuttingProxy(await database());
       const world = await databaseAtWork(proxy.address);
-      await world.loaded(firstContent(people, FIRST));
+      await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
       const { destination } = world;
       proxy.cutNext();
       const unpinned = destination.unpin('parcels');
@@ -280,7 +274,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       await statement(address, 'CREATE ROLE mirror LOGIN');
       await statement(address, `GRANT CREATE ON DATABASE ${address.match(/county_\d+/)?.[0]} TO mirror`);
       const world = await databaseAtWork(address.replace('postgres://feeds', 'postgres://mirror'));
-      const course = await world.loaded(firstContent(people, FIRST));
+      const course = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
       course.publishRows([[1, 'ONE']]);
       await statement(address, 'ALTER TABLE feeds.parcels OWNER TO feeds');
       const error = errorOf(await world.apply(course));
@@ -294,7 +288,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
   it('refuses a text with a NUL, naming the column, and leaves the table', async () => {
     const { world, course } = await threePeople();
     const rows: readonly Row[] = [[1, 'a\0b']];
-    course.publish({ schema: people, rowCount: 1, rows: () => rows, changes: null });
+    course.publish({ schema: PEOPLE, rowCount: 1, rows: () => rows, changes: null });
     const error = errorOf(await world.load(course));
     expect([errorCodeOf(error), error.message]).toEqual([
       'data_invalid',
@@ -320,7 +314,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     await statement(address, 'DROP ROLE IF EXISTS qgis');
     await statement(address, 'CREATE ROLE qgis LOGIN');
     const world = await databaseAtWork(address, { readers: ['qgis'] });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
     const asReader = (sql: string) => statement(address.replace('postgres://feeds', 'postgres://qgis'), sql);
     expect(await asReader('SELECT count(*) FROM feeds.parcels')).toEqual([['3']]);
     expect(await asReader('SELECT version FROM feed_sync.datasets')).toEqual([['1']]);
@@ -338,7 +332,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
 
   it('with destination.indexes: none a table has no index, and changes and reloads are right', async () => {
     const world = await databaseAtWork(await database(), { indexes: 'none' });
-    const course = await world.loaded(firstContent(people, FIRST));
+    const course = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE));
     course.publishRows([
       [1, 'ONE'],
       [4, 'four'],
@@ -399,7 +393,7 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     const first = await databaseAtWork(address, {
       history: { keeps: () => true, keepMs: Number.POSITIVE_INFINITY },
     });
-    const course = await first.loaded(firstContent(people, FIRST));
+    const course = await first.loaded(firstContent(PEOPLE, THREE_PEOPLE));
     for (const rows of [[[1, 'ONE']], [[1, 'one']]] as const) {
       course.publishRows(rows);
       await first.apply(course);
@@ -438,9 +432,9 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       const { world, course } = await threePeople();
       await world.byHand('CREATE VIEW public.names AS SELECT name FROM feeds.parcels');
       await world.byHand('CREATE INDEX by_name ON feeds.parcels (name)');
-      course.publishRows([...FIRST, [4, 'four']]);
+      course.publishRows([...THREE_PEOPLE, [4, 'four']]);
       await world.apply(course);
-      const schema = { ...sourceSchema([...people.columns, column('age', 'integer')]), schemaVersion: '2' };
+      const schema = { ...sourceSchema([...PEOPLE.columns, column('age', 'integer')]), schemaVersion: '2' };
       const rows: readonly Row[] = [[9, 'nine', 99]];
       course.publish({ schema, rowCount: 1, rows: () => rows, changes: null });
       expect(await world.load(course)).toMatchObject({

@@ -18,18 +18,12 @@ import { mirrorDifferences } from '../support/mirror-comparison.ts';
 import { eventually, until } from '../support/patience.ts';
 import { type Program, program } from '../support/program.ts';
 import { everythingPublished } from '../support/published.ts';
+import { QUICK_SETTINGS } from '../support/quick-settings.ts';
 import { SEED } from '../support/seed.ts';
 import { steered } from '../support/steered-process.ts';
 
 const PUBLISHES = 100;
 const VERSION_KINDS = 6;
-const QUICKLY = {
-  FEED_SYNC_POLL_EVERY: '1s',
-  FEED_SYNC_RETRY_BASE_DELAY: '20ms',
-  FEED_SYNC_RETRY_MAX_DELAY: '200ms',
-  FEED_SYNC_DISK_RESERVE: '0MB',
-  FEED_SYNC_REMOVED_DATASETS: 'drop',
-};
 /** A reader that opens the mirror more often keeps it from being written. */
 const CHECK_EVERY_MS = 250;
 /** Requests after which a process that works is stopped or killed, and durable effects. */
@@ -159,7 +153,7 @@ it(`the mirror is right after ${PUBLISHES} publishes and all that happens meanwh
   const county = await countyFeed({ seed, counties: 2, rowsPerDataset: 30 });
   const link = await breakableLink(county.feed.baseUrl);
   const feed = { baseUrl: link.baseUrl, apiKey: county.feed.apiKey };
-  const installed = await program({ feed, environment: QUICKLY });
+  const installed = await program({ feed, environment: QUICK_SETTINGS });
   const lively = new LivelyFeed(county, random);
   const daemon = new LastingDaemon(installed);
   onTestFailed(

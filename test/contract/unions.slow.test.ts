@@ -68,6 +68,13 @@ async function queryAttached(path: string, sql: string) {
   }
 }
 
+/** The second version of the schema, in which the amount is a text. */
+const AMOUNT_AS_TEXT = {
+  ...SMALL_SCHEMA,
+  schemaVersion: '2',
+  columns: [column('id', 'string', false), column('amount', 'string')],
+};
+
 describe('a union', () => {
   it('a union has the rows of its members, with the dataset first', async () => {
     const { once, rows } = await mirroring();
@@ -102,12 +109,7 @@ describe('a union', () => {
   it('a union leaves out a column whose types conflict, says so once, and has it again when they agree', async () => {
     const { once, rows, publish } = await mirroring();
     await once();
-    const asText = {
-      ...SMALL_SCHEMA,
-      schemaVersion: '2',
-      columns: [column('id', 'string', false), column('amount', 'string')],
-    };
-    await publish(TRAVIS, [['a', 'five']], asText);
+    await publish(TRAVIS, [['a', 'five']], AMOUNT_AS_TEXT);
     const logged = await once();
     expect(logged.match(/Columns are left out of a union/g)).toHaveLength(1);
     expect(logged).toContain(`integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`);
@@ -117,7 +119,7 @@ describe('a union', () => {
       `${LAKEWAY},r00001`,
       `${TRAVIS},a`,
     ]);
-    await publish(LAKEWAY, [['b', 'six']], asText);
+    await publish(LAKEWAY, [['b', 'six']], AMOUNT_AS_TEXT);
     expect(await once()).toBe('');
     expect(await rows('FROM parcels')).toEqual([
       'dataset_id,id,amount',
@@ -128,12 +130,7 @@ describe('a union', () => {
 
   it('status, doctor and dbt-sources name a union, with what is left out and why', async () => {
     const { once, publish, run, mirrorPath } = await mirroring();
-    const asText = {
-      ...SMALL_SCHEMA,
-      schemaVersion: '2',
-      columns: [column('id', 'string', false), column('amount', 'string')],
-    };
-    await publish(TRAVIS, [['a', 'five']], asText);
+    await publish(TRAVIS, [['a', 'five']], AMOUNT_AS_TEXT);
     await once();
     const why = `"amount": integer in 1 (${LAKEWAY}), string in 1 (${TRAVIS})`;
     const shown = async (...words: readonly string[]) => (await run(...words)).stdout.replaceAll(/\s+/g, ' ');

@@ -22,6 +22,7 @@ import {
   type VersionContent,
   type WriteJob,
 } from '../../src/model/write-jobs.ts';
+import { takenFromJob } from '../support/loaded-table.ts';
 import { ORIGIN } from './model-feed.ts';
 
 export interface Table {
@@ -254,21 +255,11 @@ function changesOf({ versions }: Pick<ChangesJob, 'versions'>): readonly string[
 }
 
 function loaded(job: SnapshotJob, before: Table | null): ObservedTable {
-  const { datasetId, version, schema, digest, digestKind, loadedThrough, loadedAt, publishedAt } = job;
   return {
-    datasetId,
-    tableName: datasetId,
+    ...takenFromJob(job),
+    tableName: job.datasetId,
     commitNumber: (before?.observed.commitNumber ?? 0) + 1,
-    version,
-    schemaVersion: schema.schemaVersion,
     rowCount: ROWS,
-    keyColumns: schema.keyColumns,
-    snapshotVersion: version,
-    snapshotDigest: digest,
-    digestKind,
-    loadedThrough,
-    loadedAt,
-    publishedAt,
     appliedAt: NEVER,
     pinnedSince: before?.observed.pinnedSince ?? null,
     columns: [{ name: 'id', columnName: 'id', type: 'string', role: 'key', crs: null }],

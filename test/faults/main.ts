@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { Command } from 'commander';
 import { noteResult, readResults, testedCommit } from '../support/results-file.ts';
+import { stopOnSignal } from '../support/stop-on-signal.ts';
 import { faultOf } from './fault.ts';
 import { installationIn } from './installation.ts';
 import { Player } from './player.ts';
@@ -43,15 +44,10 @@ async function tryAll(seeds: readonly number[], found: Result[]): Promise<void> 
   const folder = mkdtempSync(join(tmpdir(), 'feed-sync-faults-'));
   const installation = await installationIn(folder);
   const player = new Player(installation);
-  let isStopped = false;
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => {
-      isStopped = true;
-    });
-  }
+  const isStopped = stopOnSignal();
   try {
     for (const one of seeds) {
-      if (isStopped) return;
+      if (isStopped()) return;
       const fault = faultOf(one);
       const { state, file, kind } = fault;
       const result: Result = {

@@ -25,7 +25,7 @@ export async function showRuns(
     await showOnce(runner, report);
     report(`${sources.length} datasets are mirrored. On the volume:`);
     report(run('ls', ['-ln', runner.dataFolder]));
-    await showRun(runner, feed, sources, report);
+    await showRun({ runner, feed, sources, report });
   } finally {
     await feed.close();
   }
@@ -36,15 +36,19 @@ async function showOnce(runner: ContainerRunner, report: Tell): Promise<void> {
   await expectExit(runner, 64, ['twice'], report);
 }
 
-async function showRun(
-  runner: ContainerRunner,
-  feed: FixtureFeed,
-  sources: readonly GeneratedDataset[],
-  report: Tell,
-): Promise<void> {
+/** The container, the feed that it mirrors, and where it is said what was seen. */
+interface Show {
+  readonly runner: ContainerRunner;
+  readonly feed: FixtureFeed;
+  readonly sources: readonly GeneratedDataset[];
+  readonly report: Tell;
+}
+
+async function showRun(show: Show): Promise<void> {
+  const { runner, report } = show;
   const following = runner.start('run', '--poll-every', '1s');
   try {
-    await showFollowing(runner, feed, sources, report);
+    await showFollowing(show);
   } catch (error) {
     following.signal('SIGKILL');
     throw error;
@@ -61,12 +65,7 @@ async function showRun(
   if (afterwards !== 1) throw new Error(`Without "run" the check of health ends with ${afterwards}.`);
 }
 
-async function showFollowing(
-  runner: ContainerRunner,
-  feed: FixtureFeed,
-  sources: readonly GeneratedDataset[],
-  report: Tell,
-): Promise<void> {
+async function showFollowing({ runner, feed, sources, report }: Show): Promise<void> {
   await until('it is healthy', async () => (await runner.checkHealth().ended).exitCode === 0);
   report('"run" is healthy by the check of the image.');
   for (const { datasetId, next } of sources) {

@@ -14,6 +14,7 @@ import { memoryFolder } from '../support/memory-folder.ts';
 import { openCountyFeed } from '../support/open-county-feed.ts';
 import { noteResult, readResults, testedCommit } from '../support/results-file.ts';
 import { sourceFiles } from '../support/source-tree.ts';
+import { stopOnSignal } from '../support/stop-on-signal.ts';
 import { COURSES, type CourseName } from './courses.ts';
 import { Judge } from './judge.ts';
 import { canRecord, type Recording, record } from './record.ts';
@@ -66,12 +67,7 @@ async function main({ course: name, eachSync }: Options): Promise<number> {
   const course = COURSES[name];
   const folder = mkdtempSync(join(memoryFolder(NEEDED_BYTES), 'feed-sync-power-'));
   const county = await openCountyFeed(course.feed);
-  let isStopped = false;
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => {
-      isStopped = true;
-    });
-  }
+  const isStopped = stopOnSignal();
   try {
     const recorded = join(folder, 'recorded');
     mkdirSync(recorded);
@@ -79,7 +75,7 @@ async function main({ course: name, eachSync }: Options): Promise<number> {
     process.stderr.write(`${recording.effects.length} effects were recorded.\n`);
     const { home } = recording;
     const judge = new Judge({ feed: county.feed, course, program: dirname(builtProgram()), home });
-    const stage = { recording, judge, isStopped: () => isStopped };
+    const stage = { recording, judge, isStopped };
     try {
       return eachSync ? await tryWithoutSyncs(stage, options) : await tryStates(stage, options);
     } finally {

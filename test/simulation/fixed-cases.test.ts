@@ -46,6 +46,14 @@ function beginAgain(world: World, datasetId: string): void {
   world.wentBack.add(datasetId);
 }
 
+/** The only subscription that contains a dataset ends, and the versions of the dataset begin again in another one. */
+async function beginAgainInAnother(world: World, datasetId: string, other: string): Promise<void> {
+  subscribeAnother(world, other);
+  await catchUp(world);
+  await world.end('sub_1');
+  beginAgain(world, datasetId);
+}
+
 /** Content with as many rows as the newest version. */
 function otherContentOfAsManyRows(world: World, datasetId: string): Content {
   const { rowCount } = world.current(datasetId).content;
@@ -84,10 +92,7 @@ describe('faults that histories have found', () => {
     await playScript({}, async ({ world, first, second }) => {
       world.publish(first);
       await catchUp(world);
-      subscribeAnother(world, second);
-      await catchUp(world);
-      await world.end('sub_1');
-      beginAgain(world, first);
+      await beginAgainInAnother(world, first, second);
       await expectCalm(world);
     });
   });
@@ -278,10 +283,7 @@ describe('faults that histories have found', () => {
   /** The number of the table's version was given anew in another subscription, and the table was taken for that one. */
   it('notices a version restart under the number of the table', async () => {
     await playScript({}, async ({ world, first, second }) => {
-      subscribeAnother(world, second);
-      await catchUp(world);
-      await world.end('sub_1');
-      beginAgain(world, first);
+      await beginAgainInAnother(world, first, second);
       await expectCalm(world);
     });
   });

@@ -23,6 +23,11 @@ export interface Step {
 
 export const always = (): boolean => true;
 
+/** A fault that can happen at any time. */
+export function faultAtAnyTime(name: string, act: Step['act']): Step {
+  return { name, isFault: true, weight: 2, applies: always, act };
+}
+
 export function faulty(step: Step): Step {
   return { ...step, isFault: true };
 }

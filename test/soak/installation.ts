@@ -8,6 +8,7 @@ import { join, relative } from 'node:path';
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { builtProgram } from '../support/built-program.ts';
+import { QUICK_SETTINGS } from '../support/quick-settings.ts';
 import { steered } from '../support/steered-process.ts';
 
 const MAIN = builtProgram();
@@ -48,11 +49,7 @@ export class SoakedInstallation {
       FEED_SYNC_DESTINATION_PUBLISH: this.copyPath,
       FEED_SYNC_DESTINATION_PUBLISH_EVERY: '1s',
       FEED_SYNC_STATUS_LISTEN: 'off',
-      FEED_SYNC_POLL_EVERY: '1s',
-      FEED_SYNC_RETRY_BASE_DELAY: '20ms',
-      FEED_SYNC_RETRY_MAX_DELAY: '200ms',
-      FEED_SYNC_DISK_RESERVE: '0MB',
-      FEED_SYNC_REMOVED_DATASETS: 'drop',
+      ...QUICK_SETTINGS,
     };
   }
 

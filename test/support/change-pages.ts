@@ -10,6 +10,7 @@ import { readAhead } from '../../src/staging/changes/decode.ts';
 import { coalesceChanges, type NetChange, netRows } from '../../src/staging/changes/net-change.ts';
 import { Engine } from '../../src/staging/engine/engine.ts';
 import { exactText } from './exact-mirror.ts';
+import { schema } from './sync-values.ts';
 
 export interface ChangeFolder {
   /** Folds the changes of versions 2, 3, …: a list of pages for each. */
@@ -139,15 +140,7 @@ export function changesJob(table: ChangesTable, versions: readonly VersionChange
     datasetId: 'parcels',
     version: versions.at(-1)?.version ?? 1,
     publishedAt: null,
-    schema: {
-      datasetId: 'parcels',
-      schemaVersion: '1',
-      firstVersion: null,
-      columns,
-      keyColumns,
-      envelopeColumns,
-      changeFromPrevious: null,
-    },
+    schema: schema('parcels', { firstVersion: null, columns, keyColumns, envelopeColumns }),
     addsColumns: false,
     versions,
     plannedFrom: {

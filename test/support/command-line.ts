@@ -12,6 +12,7 @@ import type { Clock } from '../../src/lib/clock.ts';
 import { collector } from './collector.ts';
 import { IDLE_PROCESS } from './idle-process.ts';
 import { refuseSecret } from './secret-search.ts';
+import { unwatchedTerminal } from './unwatched-terminal.ts';
 
 export interface Said {
   readonly exitCode: number;
@@ -78,15 +79,7 @@ export function commandLine({
   };
   const runOn = async ({ width, resultWidth = null }: Screen, ...words: readonly string[]): Promise<Said> => {
     const [stdout, stderr] = [collector(), collector()];
-    const terminal = {
-      stdout,
-      stderr,
-      width,
-      isWatched: false,
-      hasColor: false,
-      height: null,
-      resultWidth,
-    };
+    const terminal = unwatchedTerminal({ stdout, stderr, width, resultWidth });
     const exitCode = await start(words, '1.2.3', {
       ...contextOf(terminal, home, variables, waitingClock(now, onWait)),
       identity: { ...IDENTITY, pid },

@@ -7,6 +7,7 @@ import { compactAt } from './compacting.ts';
 import { firstContent, sourceSchema } from './duckdb-changes.ts';
 import { type MirrorAtWork, mirrorAtWork } from './mirror-at-work.ts';
 import { column } from './small-content.ts';
+import { TRIANGLE } from './triangle.ts';
 
 export const SHAPES = sourceSchema([
   { ...column('id', 'integer', false), description: 'The number of the "parcel".' },
@@ -16,17 +17,8 @@ export const SHAPES = sourceSchema([
   column('extra', 'json'),
   column('seen', 'timestamp'),
 ]);
-export const SQUARE = {
-  type: 'Polygon',
-  coordinates: [
-    [
-      [0, 0],
-      [1, 0],
-      [1, 1],
-      [0, 0],
-    ],
-  ],
-} as const;
+export const PLOT = { type: 'Polygon', coordinates: [TRIANGLE] } as const;
+
 /** A mirror with a table, changed since it was loaded, and one that is archived. */
 export async function workedOnMirror(): Promise<MirrorAtWork> {
   const made = await mirrorAtWork();
@@ -34,7 +26,7 @@ export async function workedOnMirror(): Promise<MirrorAtWork> {
     id,
     `name ${id}`,
     id / 3,
-    SQUARE,
+    PLOT,
     { json: { n: id } },
     '2026-01-01T00:00:00.123456Z',
   ];

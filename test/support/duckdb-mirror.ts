@@ -13,6 +13,7 @@ import { silentLog } from '../../src/lib/log.ts';
 import type { Column, ColumnType } from '../../src/model/records.ts';
 import type { SnapshotJob } from '../../src/model/write-jobs.ts';
 import { commitAll } from './commit-all.ts';
+import { schema } from './sync-values.ts';
 
 /** Jitter as long as it gets, every time. */
 export const fullJitter = { next: () => 0.999 };
@@ -113,15 +114,7 @@ export function snapshot(specification: SnapshotSpecification): SnapshotJob {
     datasetId,
     version: 1,
     publishedAt: null,
-    schema: {
-      datasetId,
-      schemaVersion: '1',
-      firstVersion: null,
-      columns,
-      keyColumns,
-      envelopeColumns,
-      changeFromPrevious: null,
-    },
+    schema: schema(datasetId, { firstVersion: null, columns, keyColumns, envelopeColumns }),
     files: files.map((path) => ({
       path,
       name: path.split('/').at(-1) ?? path,

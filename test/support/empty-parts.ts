@@ -1,6 +1,7 @@
 /** Geometries of several parts, of which one is empty. */
 
 import type { Geometry } from '../../fixtures/source/content.ts';
+import { TRIANGLE } from './triangle.ts';
 
 export const GEOMETRIES_WITH_EMPTY_PARTS: readonly Geometry[] = [
   { type: 'MultiPoint', coordinates: [[1, 2], []] },
@@ -16,16 +17,6 @@ export const GEOMETRIES_WITH_EMPTY_PARTS: readonly Geometry[] = [
   },
   {
     type: 'MultiPolygon',
-    coordinates: [
-      [
-        [
-          [0, 0],
-          [1, 0],
-          [1, 1],
-          [0, 0],
-        ],
-      ],
-      [],
-    ],
+    coordinates: [[TRIANGLE], []],
   },
 ];

@@ -20,6 +20,7 @@ import { IDLE_PROCESS } from './idle-process.ts';
 import type { Program } from './program.ts';
 import { SEED } from './seed.ts';
 import { SteppedClock } from './stepped-clock.ts';
+import { unwatchedTerminal } from './unwatched-terminal.ts';
 
 /** The same waits in every run. */
 const random = randomFrom(SEED);
@@ -106,15 +107,7 @@ export function optionsOf(
 ) {
   const { stdout, stderr } = process;
   const context = {
-    terminal: {
-      stdout,
-      stderr,
-      isWatched: false,
-      hasColor: false,
-      height: null,
-      resultWidth: null,
-      width: 80,
-    },
+    terminal: unwatchedTerminal({ stdout, stderr, width: 80 }),
     environment,
     workingDirectory: installed.home,
     machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },

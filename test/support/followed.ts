@@ -9,14 +9,13 @@ import { type LogFields, silentLog } from '../../src/lib/log.ts';
 import type { DesiredState } from '../../src/model/desired-state.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
 import type { EventId, FeedEvent, UnreadableEvent } from '../../src/model/event.ts';
-import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { Subscription } from '../../src/model/records.ts';
 import type { ObservedTable } from '../../src/model/write-jobs.ts';
 import { follow } from '../../src/sync/follow/follow.ts';
 import type { ListedEntries } from '../../src/sync/manifest-cache.ts';
-import type { Choices } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import { NOON, NOON_CLOCK, openAt, temporaryPath } from './checkpoint-files.ts';
+import { ordinaryChoices } from './ordinary-choices.ts';
 import { destinationOf, emptyMirror } from './small-destination.ts';
 import { asOfItsLog, emptyService, feedOf, type Service } from './small-feed.ts';
 import { entry, event, id, subscription } from './sync-values.ts';
@@ -49,20 +48,7 @@ export interface Followed {
   pass(durationMs: number): void;
 }
 
-const CHOICES: Choices = {
-  subscriptions: null,
-  include: [],
-  exclude: [],
-  schemaChanges: 'reload',
-  removedDatasets: 'archive',
-  stagingDirectory: '/nowhere',
-  manifestLagMs: 15 * 60_000,
-  maxStagedBytes: 8e9,
-  commitsEveryVersion: () => false,
-  limitsOf: () => NO_LIMITS,
-  keepCandidatesBytes: 10_000_000_000,
-  keyHash: 'key-1',
-};
+const CHOICES = ordinaryChoices('/nowhere');
 
 /** `sub_1` contains `parcels` and the others at version 1, as of its newest event evt_100, which its log keeps. */
 export async function followed(...others: string[]): Promise<Followed> {

@@ -26,6 +26,14 @@ import { kinds, smallWorld, type World } from './small-world.ts';
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;
+export const DAY_MS = 24 * HOUR_MS;
+
+/** The ways in which a manifest says, or does not say, how new it is: the words of a test's title, and the options of the feed. */
+export const MANIFEST_KINDS: readonly (readonly [string, FixtureFeedOptions])[] = [
+  ['with lastEventId', {}],
+  ['without lastEventId', { contract: { manifestLastEventId: false } }],
+  ['of each dataset', { contract: { manifest: 'dataset' } }],
+];
 
 /** Longer than an absence has to last, and shorter than a manifest may lag. */
 const STEP_MS = 11 * MINUTE_MS;
@@ -82,6 +90,15 @@ export async function hostileFeed({ subscriptions, ...options }: HostileOptions)
   onTestFinished(feed.close);
   const one = new Hostile(feed, await worldOf(feed));
   one.begin(subscriptions);
+  return one;
+}
+
+/** A service and a mirror of `x` at this version, which sub_1 alone contains. */
+export async function hostileFeedAt(version: number, options: FixtureFeedOptions = {}): Promise<HostileFeed> {
+  const one = await hostileFeed({ subscriptions: { sub_1: ['x'] }, ...options });
+  await one.once();
+  for (let next = 2; next <= version; next += 1) one.publish('x');
+  await one.once();
   return one;
 }
 

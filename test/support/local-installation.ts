@@ -14,7 +14,9 @@ import { start } from '../../src/cli/program.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { collector } from './collector.ts';
 import { IDLE_PROCESS } from './idle-process.ts';
+import { type InstallationPaths, installationPaths } from './installation-paths.ts';
 import { secretsInText } from './secret-search.ts';
+import { unwatchedTerminal } from './unwatched-terminal.ts';
 
 export interface LocalInstallationOptions {
   readonly feed?: { readonly baseUrl: string; readonly apiKey: string };
@@ -25,11 +27,7 @@ export interface LocalInstallationOptions {
   readonly secrets?: readonly string[];
 }
 
-export interface LocalInstallation {
-  readonly home: string;
-  readonly dataDirectory: string;
-  readonly mirrorPath: string;
-  readonly checkpointPath: string;
+export interface LocalInstallation extends InstallationPaths {
   readonly environment: Record<string, string | undefined>;
   /** Runs any command. */
   run(
@@ -57,10 +55,10 @@ export function localInstallation({
 }: LocalInstallationOptions = {}): LocalInstallation {
   const home = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-installation-')));
   onTestFinished(() => rmSync(home, { recursive: true, force: true }));
-  const dataDirectory = join(home, 'data');
+  const paths = installationPaths(home);
   const variables: Record<string, string | undefined> = {
     ...(feed === undefined ? {} : { FEED_SYNC_BASE_URL: feed.baseUrl, FEED_SYNC_API_KEY: feed.apiKey }),
-    FEED_SYNC_DATA_DIR: dataDirectory,
+    FEED_SYNC_DATA_DIR: paths.dataDirectory,
     FEED_SYNC_DISK_RESERVE: '0MB',
     FEED_SYNC_LOG_LEVEL: 'silent',
     // Nothing else can have it: a daemon that happens to run on this machine is no finding.
@@ -70,15 +68,7 @@ export function localInstallation({
   const run = async (...words: readonly string[]) => {
     const [stdout, stderr] = [collector(), collector()];
     const exitCode = await start(words, '1.2.3', {
-      terminal: {
-        stdout,
-        stderr,
-        isWatched: false,
-        hasColor: false,
-        width: 120,
-        height: null,
-        resultWidth: null,
-      },
+      terminal: unwatchedTerminal({ stdout, stderr, width: 120 }),
       environment: variables,
       workingDirectory: home,
       machine: { memoryBytes: 4e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },
@@ -98,10 +88,7 @@ export function localInstallation({
     return said;
   };
   return {
-    home,
-    dataDirectory,
-    mirrorPath: join(dataDirectory, 'mirror.duckdb'),
-    checkpointPath: join(dataDirectory, 'checkpoint.sqlite'),
+    ...paths,
     environment: variables,
     run,
     async diagnose(...words) {

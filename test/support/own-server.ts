@@ -1,6 +1,6 @@
 /** A web server of a test's own, at an address of its own on loopback, that answers as a test says. Closed when the test has finished. */
 
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 
@@ -19,6 +19,11 @@ export async function ownServer(
     response.on('error', () => {});
     answer(request, response);
   });
+  return { url: `http://127.0.0.1:${await listenOnLoopback(server)}`, seen };
+}
+
+/** Lets the server listen on loopback until the test has finished. Returns its port. */
+export async function listenOnLoopback(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   onTestFinished(
     () =>
@@ -27,5 +32,5 @@ export async function ownServer(
         server.closeAllConnections();
       }),
   );
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+  return (server.address() as AddressInfo).port;
 }

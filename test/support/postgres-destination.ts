@@ -7,7 +7,10 @@ import { statement } from '../../fixtures/postgres-server.ts';
 import type { Destination } from '../../src/destination/destination.ts';
 import type { PostgresOptions } from '../../src/destination/postgres/destination.ts';
 import { openPostgres } from '../../src/destination/postgres/open.ts';
+import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
 import type { CommitSource, ExportSource } from '../../src/destination/publication.ts';
+import type { DestinationReader } from '../../src/destination/reader.ts';
+import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { silentLog } from '../../src/lib/log.ts';
 import { runProgram } from '../../src/lib/run-program.ts';
@@ -65,6 +68,16 @@ export async function databaseAtWork(
   return { ...world, address, folder: folder.path, database: destination, byHand };
 }
 
+/** Opens the catalog and the tables to be read; closed when the test has finished. */
+export async function openReaderOf(address: string): Promise<DestinationReader> {
+  const reader = present(
+    await openPostgresReader({ url: new Secret(address), clock: systemClock }),
+    'the catalog is there',
+  );
+  onTestFinished(() => reader.close());
+  return reader;
+}
+
 type Texts = readonly (readonly (string | null)[])[];
 
 /** The rows of a table of DuckDB, sorted. */
@@ -105,7 +118,7 @@ export async function textsInPostgres(
 function alike(rows: Texts, columns: readonly ObservedColumn[]): Texts {
   const cell = (value: string | null, type: ObservedColumn['type'] | undefined): string | null => {
     if (value === null) return null;
-    if (type === 'json') return JSON.stringify(sorted(JSON.parse(value)));
+    if (type === 'json') return JSON.stringify(withSortedMembers(JSON.parse(value)));
     if (type === 'number') return numberText(value);
     if (type === 'string') return Buffer.from(value, 'hex').toString();
     return value;
@@ -124,10 +137,11 @@ function numberText(value: string): string {
   return String(Number(named.get(value) ?? value) + 0);
 }
 
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
+/** The same value with the members of its objects in the order of their names. */
+export function withSortedMembers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withSortedMembers);
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([name, part]) => [name, sorted(part)] as const);
+  const entries = Object.entries(value).map(([name, part]) => [name, withSortedMembers(part)] as const);
   return Object.fromEntries(entries.toSorted(([left], [right]) => (left < right ? -1 : 1)));
 }
 

@@ -1,6 +1,6 @@
-/** A server of PostgreSQL for the tests of a group. */
+/** A server of PostgreSQL for the tests of a group, or for one of them. */
 
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import { type Binaries, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
 import { present } from '../../src/lib/assert.ts';
 
@@ -15,4 +15,11 @@ export function postgresOfTests(binaries: Binaries): Omit<PostgresServer, 'stop'
   });
   const started = (): PostgresServer => present(server, 'the server runs');
   return { database: () => started().database(), restart: () => started().restart() };
+}
+
+/** Starts a server that stops when the test has finished. */
+export async function postgresOfTest(binaries: Binaries): Promise<Omit<PostgresServer, 'stop'>> {
+  const server = await startPostgres(binaries);
+  onTestFinished(() => server.stop());
+  return server;
 }

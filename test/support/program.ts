@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { onTestFinished } from 'vitest';
 import { builtProgram } from './built-program.ts';
+import { type InstallationPaths, installationPaths } from './installation-paths.ts';
 import { refuseSecret } from './secret-search.ts';
 
 const MAIN = builtProgram();
@@ -47,12 +48,7 @@ export interface ProgramOptions {
 }
 
 /** An installation of feed-sync: a home, a data directory, and what was printed there. */
-export interface Program {
-  /** Where commands are run. */
-  readonly home: string;
-  readonly dataDirectory: string;
-  readonly mirrorPath: string;
-  readonly checkpointPath: string;
+export interface Program extends InstallationPaths {
   /** Runs a command to its end. */
   run(...words: readonly string[]): Promise<Ended>;
   /** The same with further variables; `undefined` takes one away. */
@@ -72,7 +68,7 @@ export async function program({
   within = [],
 }: ProgramOptions = {}): Promise<Program> {
   const home = await realpath(mkdtempSync(join(tmpdir(), 'feed-sync-program-')));
-  const dataDirectory = join(home, 'data');
+  const paths = installationPaths(home);
   mkdirSync(join(home, 'work'));
   const children = new Set<ChildProcess>();
   const printed: Printed[] = [];
@@ -81,7 +77,7 @@ export async function program({
     HOME: home,
     TZ: 'UTC',
     ...(feed === undefined ? {} : { FEED_SYNC_BASE_URL: feed.baseUrl, FEED_SYNC_API_KEY: feed.apiKey }),
-    FEED_SYNC_DATA_DIR: dataDirectory,
+    FEED_SYNC_DATA_DIR: paths.dataDirectory,
     // Installations of tests run side by side.
     FEED_SYNC_STATUS_LISTEN: '127.0.0.1:0',
     FEED_SYNC_LOG_LEVEL: 'trace',
@@ -117,10 +113,7 @@ export async function program({
     }
   });
   return {
-    home,
-    dataDirectory,
-    mirrorPath: join(dataDirectory, 'mirror.duckdb'),
-    checkpointPath: join(dataDirectory, 'checkpoint.sqlite'),
+    ...paths,
     run: (...words) => startWith({}, words).ended,
     runWith: (further, ...words) => startWith(further, words).ended,
     start: (...words) => startWith({}, words),

@@ -20,6 +20,7 @@ import type {
   SnapshotJob,
   WriteJob,
 } from '../../src/model/write-jobs.ts';
+import { takenFromJob } from './loaded-table.ts';
 import { NOW, observedColumn } from './sync-values.ts';
 
 const ORDINARY_ROWS = 10;
@@ -170,26 +171,15 @@ function committed(
 }
 
 function loaded(job: SnapshotJob, before: ObservedTable | null): ObservedTable {
-  const { datasetId, version, schema, digest, digestKind, expectedRowCounts } = job;
-  const { loadedThrough, loadedAt, reloads, publishedAt } = job;
   return {
-    datasetId,
-    tableName: datasetId,
+    ...takenFromJob(job),
+    tableName: job.datasetId,
     commitNumber: (before?.commitNumber ?? 0) + 1,
-    version,
-    schemaVersion: schema.schemaVersion,
-    rowCount: expectedRowCounts[0]?.rowCount ?? ORDINARY_ROWS,
-    keyColumns: schema.keyColumns,
-    snapshotVersion: version,
-    snapshotDigest: digest,
-    digestKind,
-    loadedThrough,
-    loadedAt,
-    publishedAt,
+    rowCount: job.expectedRowCounts[0]?.rowCount ?? ORDINARY_ROWS,
     appliedAt: NOW,
     pinnedSince: null,
-    columns: columnsOf(schema),
-    reloads: new Map([...(before?.reloads ?? []), ...reloads]),
+    columns: columnsOf(job.schema),
+    reloads: new Map([...(before?.reloads ?? []), ...job.reloads]),
   };
 }
 

@@ -10,13 +10,13 @@ import { onTestFinished } from 'vitest';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import type { Log, LogFields } from '../../src/lib/log.ts';
 import { UnknownColumnsError } from '../../src/model/errors.ts';
-import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { Subscription, Version } from '../../src/model/records.ts';
 import { catchUp } from '../../src/sync/catch-up.ts';
-import type { Choices, Parts } from '../../src/sync/parts.ts';
+import type { Parts } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { NOON_CLOCK, openAt, temporaryPath } from './checkpoint-files.ts';
+import { ordinaryChoices } from './ordinary-choices.ts';
 import { destinationOf, emptyMirror, type Mirror } from './small-destination.ts';
 import { emptyService, feedOf, type Service } from './small-feed.ts';
 import { entry, event, subscription, version } from './sync-values.ts';
@@ -47,20 +47,7 @@ export async function smallWorld(...datasetIds: string[]): Promise<World> {
   const stored = await openAt(checkpointPath);
   const stagingDirectory = mkdtempSync(join(tmpdir(), 'feed-sync-small-world-'));
   onTestFinished(() => rmSync(stagingDirectory, { recursive: true, force: true }));
-  const choices: Choices = {
-    subscriptions: null,
-    include: [],
-    exclude: [],
-    schemaChanges: 'reload',
-    removedDatasets: 'archive',
-    stagingDirectory,
-    manifestLagMs: 15 * 60_000,
-    maxStagedBytes: 8e9,
-    commitsEveryVersion: () => false,
-    limitsOf: () => NO_LIMITS,
-    keepCandidatesBytes: 10_000_000_000,
-    keyHash: 'key-1',
-  };
+  const choices = ordinaryChoices(stagingDirectory);
   const world: Omit<World, 'parts' | 'catchUp'> = {
     ...emptyMirror(),
     checkpoint: stored,

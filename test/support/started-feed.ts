@@ -21,3 +21,13 @@ export function publishSmall(feed: FixtureFeed, datasetIds: readonly string[], r
     feed.publisher.publish(datasetId, smallContent(numberedRows(rowCount)));
   }
 }
+
+/** Adds dataset `x` of Adams county, without a version. */
+export function addOfAdams({ publisher }: FixtureFeed): void {
+  publisher.addDataset({
+    datasetId: 'x',
+    placeId: 'us-ia-adams',
+    placeName: 'Adams County',
+    state: 'IA',
+  });
+}

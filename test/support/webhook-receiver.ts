@@ -1,8 +1,7 @@
 /** A receiver of webhooks on loopback, for one test: keeps the requests it receives, and answers as a test says. */
 
-import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import { onTestFinished } from 'vitest';
+import { listenOnLoopback } from './own-server.ts';
 
 export interface Received {
   readonly headers: IncomingHttpHeaders;
@@ -30,14 +29,6 @@ export async function webhookReceiver(): Promise<Receiver> {
       response.writeHead(receiver.status).end();
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the receiver has no port');
-  receiver.url = `http://127.0.0.1:${address.port}/webhook`;
+  receiver.url = `http://127.0.0.1:${await listenOnLoopback(server)}/webhook`;
   return receiver;
 }

@@ -9,7 +9,7 @@ import { observeDurableEffects } from '../../src/lib/files.ts';
 import { BusyError, InterruptedError, StorageError } from '../../src/model/errors.ts';
 import { startChild } from '../support/child.ts';
 import { compactAt } from '../support/compacting.ts';
-import { namesBeside, refusedAt, SHAPES, SQUARE, workedOnMirror } from '../support/compacting-world.ts';
+import { namesBeside, PLOT, refusedAt, SHAPES, workedOnMirror } from '../support/compacting-world.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
 import { duckdb } from '../support/duckdb-mirror.ts';
 
@@ -62,10 +62,10 @@ describe('a compacted mirror', () => {
     expect(await compactAt(made.path)).toMatchObject({ bytesBefore: before });
     expect(statSync(made.path).size).toBeLessThan(before / 2);
     const course = await made.loaded(
-      firstContent(SHAPES, [[1, 'anew', 1, SQUARE, { json: {} }, null]]),
+      firstContent(SHAPES, [[1, 'anew', 1, PLOT, { json: {} }, null]]),
       'later',
     );
-    course.publishRows([[1, 'again', 1, SQUARE, { json: {} }, null]]);
+    course.publishRows([[1, 'again', 1, PLOT, { json: {} }, null]]);
     expect(await made.apply(course)).toMatchObject({ kind: 'committed' });
   });
 

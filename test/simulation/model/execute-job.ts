@@ -26,6 +26,7 @@ import type {
 } from '../../../src/model/write-jobs.ts';
 import { inapplicableNet, statedRowCount } from '../../../src/staging/changes/proof.ts';
 import { knownType } from '../../../src/staging/snapshot/casts.ts';
+import { takenFromJob } from '../../support/loaded-table.ts';
 import { type Line, pastCommitsOf } from '../../support/mirror-commits.ts';
 import { frozenBy, pastAfter } from './commit-past.ts';
 import { type MirrorState, namedRows, progressWithout, type Table, withLine } from './mirror-state.ts';
@@ -251,26 +252,15 @@ function loaded(
   { names, newestCommit }: MirrorState,
   at: Date,
 ): ObservedTable {
-  const { datasetId, version, publishedAt, schema, digest, reloads } = job;
-  const { digestKind, loadedThrough, loadedAt } = job;
   return {
-    datasetId,
-    tableName: present(names.get(datasetId), 'a dataset has a name before it has a table'),
+    ...takenFromJob(job),
+    tableName: present(names.get(job.datasetId), 'a dataset has a name before it has a table'),
     commitNumber: newestCommit + 1,
-    version,
-    schemaVersion: schema.schemaVersion,
     rowCount,
-    keyColumns: schema.keyColumns,
-    snapshotVersion: version,
-    snapshotDigest: digest,
-    digestKind,
-    loadedThrough,
-    loadedAt,
-    publishedAt,
     appliedAt: at,
     pinnedSince: before?.observed.pinnedSince ?? null,
     columns: loadedColumns(job, hasFiles),
-    reloads: laterReloads(before?.observed.reloads ?? new Map(), reloads),
+    reloads: laterReloads(before?.observed.reloads ?? new Map(), job.reloads),
   };
 }
 

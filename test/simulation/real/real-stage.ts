@@ -19,6 +19,7 @@ import { inputOf } from '../../support/configuration.ts';
 import { IDLE_PROCESS } from '../../support/idle-process.ts';
 import { type Program, program, type Running } from '../../support/program.ts';
 import { digestOfContent } from '../../support/table-digest.ts';
+import { unwatchedTerminal } from '../../support/unwatched-terminal.ts';
 import type { Settings } from '../settings.ts';
 import type { Alteration, DeathPoint, Installation, MakeStage, MirrorView, Stage, Store } from '../stage.ts';
 import { feedOptionsOf, START } from '../stage-options.ts';
@@ -225,15 +226,7 @@ class RealInstallation implements Installation {
     const environment = { ...this.#environment, ...this.#history };
     const { configuration } = loadConfiguration(inputOf({ environment }));
     const context = {
-      terminal: {
-        stdout: process.stdout,
-        stderr: process.stderr,
-        isWatched: false,
-        hasColor: false,
-        height: null,
-        resultWidth: null,
-        width: 80,
-      },
+      terminal: unwatchedTerminal({ stdout: process.stdout, stderr: process.stderr, width: 80 }),
       environment: { PATH: process.env['PATH'] },
       workingDirectory: this.program.home,
       machine: { memoryBytes: 16e9, constrainedMemoryBytes: 0, heapBytes: 2e9, cores: 2 },

@@ -5,7 +5,7 @@ import { eventRecord } from '../../../fixtures/feed/wire-records.ts';
 import { catchUp } from '../catch-up.ts';
 import type { ChangePage } from '../event-log.ts';
 import { mayLoseTrack } from '../feed-changes.ts';
-import { always, type Step } from '../step.ts';
+import { always, faultAtAnyTime, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 
 const PAST_RETENTION_MS = 91 * DAY_MS;
@@ -152,17 +152,11 @@ function sameNumbers(world: World): string {
 }
 
 function change(name: string, how: ChangePage): Step {
-  return {
-    name,
-    isFault: true,
-    weight: 2,
-    applies: always,
-    act: ({ logs, random, feed }) => {
-      const subscriptionId = random.pick([...feed.store.subscriptions.keys()]);
-      logs.changeNextPage(how, subscriptionId);
-      return `in the next page of ${subscriptionId}`;
-    },
-  };
+  return faultAtAnyTime(name, ({ logs, random, feed }) => {
+    const subscriptionId = random.pick([...feed.store.subscriptions.keys()]);
+    logs.changeNextPage(how, subscriptionId);
+    return `in the next page of ${subscriptionId}`;
+  });
 }
 
 function isBefore(id: string, events: readonly unknown[]): boolean {

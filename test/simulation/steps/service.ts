@@ -4,7 +4,7 @@ import type { PlainAct } from '../../../fixtures/feed/faults.ts';
 import type { Operation } from '../../../fixtures/feed/operations.ts';
 import { catchUp } from '../catch-up.ts';
 import { beginAnyAgain, canBeginAgain, hasMembers, reissueAny, remove } from '../feed-changes.ts';
-import { always, type Step } from '../step.ts';
+import { faultAtAnyTime, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 
 const OPERATIONS: readonly Operation[] = [
@@ -83,16 +83,10 @@ function saysHowFarItGoes({ settings }: World): boolean {
 }
 
 function fault(name: string, times: number, act: (world: World) => PlainAct): Step {
-  return {
-    name,
-    isFault: true,
-    weight: 2,
-    applies: always,
-    act: (world) => {
-      const operation = world.random.pick(OPERATIONS);
-      const nth = world.random.integer(1, 3);
-      world.feed.faults.add({ match: { operation, nth, times }, act: act(world) });
-      return `${operation}, from request ${nth} on`;
-    },
-  };
+  return faultAtAnyTime(name, (world) => {
+    const operation = world.random.pick(OPERATIONS);
+    const nth = world.random.integer(1, 3);
+    world.feed.faults.add({ match: { operation, nth, times }, act: act(world) });
+    return `${operation}, from request ${nth} on`;
+  });
 }

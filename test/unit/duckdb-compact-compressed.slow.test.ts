@@ -7,7 +7,7 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { observeDurableEffects } from '../../src/lib/files.ts';
 import { StorageError } from '../../src/model/errors.ts';
 import { compactAt } from '../support/compacting.ts';
-import { refusedAt, SQUARE, workedOnMirror } from '../support/compacting-world.ts';
+import { PLOT, refusedAt, workedOnMirror } from '../support/compacting-world.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { duckdb } from '../support/duckdb-mirror.ts';
 import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
@@ -36,7 +36,7 @@ const HISTORY = { keeps: () => true, keepMs: Number.POSITIVE_INFINITY };
 
 /** A row with a text that no other row has. */
 function place(id: number, street = 'North Meadow Street'): Row {
-  return [id, `${(id * 7_919) % 10_007} ${street}, Cedarville, Unit ${id}`, SQUARE];
+  return [id, `${(id * 7_919) % 10_007} ${street}, Cedarville, Unit ${id}`, PLOT];
 }
 
 /** A mirror with history of a large table, changed since it was loaded, and of one that is archived. */

@@ -184,6 +184,16 @@ export function statedRowCount({
   }, plannedFrom.rowCount);
 }
 
+/** Proves the rows that a table would have. @throws InapplicableChangesError where the service states another number of them */
+export function proveStatedRowCount(job: ChangesJob, rowCount: number): void {
+  const stated = statedRowCount(job);
+  if (stated === null || stated === rowCount) return;
+  throw inapplicableNet(
+    job,
+    `the table would have ${plural(rowCount, 'row')}, and the service states ${formatCount(stated)} for version ${job.version}`,
+  );
+}
+
 /**
  * Returns the error of a net change that cannot be applied as a whole. It names the first version: the faulty one is unknown, and
  * a snapshot at or past the first one helps in any case.

@@ -31,7 +31,7 @@ export const CHANGES: Area = {
     {
       name: 'the number of rows after changes is not checked',
       file: APPLY,
-      text: 'proveCount(job, written.rowCount);',
+      text: 'proveStatedRowCount(job, written.rowCount);',
       instead: '',
       breaks: ['V7', 'P7'],
       tests: ['unit/duckdb-apply.test.ts', 'unit/changes-coalesce.test.ts'],

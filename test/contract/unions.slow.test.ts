@@ -154,7 +154,7 @@ describe('a union', () => {
     ]);
     expect(await shown('doctor')).toContain(`union parcels 2 tables; left out, because they differ: ${why}`);
     expect(await shown('dbt-sources')).toContain('- name: parcels description: ');
-    await writeMirror(mirrorPath, 'DROP TABLE us_tx_travis_parcels');
+    await writeMirror(mirrorPath, 'ALTER TABLE us_tx_travis_parcels DROP COLUMN id');
     await publish(LAKEWAY, [['a', 5, 'x']], schemaWith('2', column('side', 'string')));
     await once();
     expect(await shown('doctor')).toContain(`altered outside feed-sync: ${TRAVIS}`);
@@ -239,7 +239,7 @@ describe('a union', () => {
   it('a union leaves out a table that was altered by hand, and no commit fails for it', async () => {
     const { once, rows, publish, run, mirrorPath } = await mirroring();
     await once();
-    await writeMirror(mirrorPath, 'DROP TABLE us_tx_travis_parcels');
+    await writeMirror(mirrorPath, 'ALTER TABLE us_tx_travis_parcels DROP COLUMN amount');
     await publish(LAKEWAY, [['a', 5, 'north']], schemaWith('2', column('side', 'string')));
     expect(await once()).toContain('Tables are left out of a union');
     expect(await rows('FROM parcels')).toEqual(['dataset_id,id,amount,side', `${LAKEWAY},a,5,north`]);
@@ -249,6 +249,17 @@ describe('a union', () => {
       'id',
       'r00000',
       'r00001',
+    ]);
+  });
+
+  it('a union has a table that somebody dropped once the next start has loaded it again', async () => {
+    const { once, rows, mirrorPath } = await mirroring();
+    await once();
+    await writeMirror(mirrorPath, 'DROP TABLE us_tx_travis_parcels');
+    await once();
+    expect(await rows(`SELECT count(*) AS n FROM parcels WHERE dataset_id = '${TRAVIS}'`)).toEqual([
+      'n',
+      '2',
     ]);
   });
 
@@ -290,12 +301,12 @@ describe('a union', () => {
     await writeMirror(mirrorPath, 'DROP VIEW union_parts.parcels_1');
     await once();
     expect(await rows(count)).toEqual(['n,d', '142,71']);
-    // A table of the other part that somebody dropped delays nothing.
+    // A table of the other part that somebody altered delays nothing.
     await writeMirror(
       mirrorPath,
-      'DROP TABLE us_1_parcels',
-      'DROP TABLE us_2_parcels',
-      'DROP TABLE us_3_parcels',
+      'ALTER TABLE us_1_parcels DROP COLUMN amount',
+      'ALTER TABLE us_2_parcels DROP COLUMN amount',
+      'ALTER TABLE us_3_parcels DROP COLUMN amount',
     );
     for (const id of ids.slice(4, 8)) {
       feed.publisher.publish(

@@ -10,6 +10,7 @@ import { isPinned, type ObservedTable } from '../model/write-jobs.ts';
 import { stopwatch } from './execute/steps.ts';
 import { noteRollback } from './execute/sync-runs.ts';
 import { noteLostPast } from './occurrences.ts';
+import type { Parts } from './parts.ts';
 import { OPERATOR } from './plan/need.ts';
 import type { Performing } from './request-handler.ts';
 
@@ -23,7 +24,7 @@ export interface RollbackParameters {
 /** Performs a rollback. @throws the error that refuses the rollback: nothing is changed then. */
 export async function performRollback(
   { datasetId, parameters }: OperatorRequest,
-  { parts, known, commit }: Performing,
+  { parts, known, commit }: Pick<Performing, 'parts' | 'known' | 'commit'>,
 ): Promise<RequestAnswer> {
   const { commitNumber: toCommit, version } = decoded(parameters);
   const plannedFrom = known?.observed ?? null;
@@ -33,7 +34,7 @@ export async function performRollback(
     });
   }
   // Before the commit: a process that is killed between the two stores still knows what an older table owes.
-  parts.checkpoint.oweAgain(datasetId, satisfiedReloads(plannedFrom, parts.clock.now()));
+  parts.checkpoint.oweAgain(datasetId, satisfiedReloads(plannedFrom, parts));
   const fetched = { bytes: 0, elapsedMs: stopwatch(parts.clock) };
   const result = await commit({ kind: 'rollback', datasetId, toCommit, version, fetched, plannedFrom });
   if (result.kind === 'failed') throw result.error;
@@ -62,10 +63,13 @@ function decoded(parameters: unknown): RollbackParameters {
   throw new UsageError('The request does not say which state to roll back to.');
 }
 
-/** The reloads that the table satisfies now. */
-function satisfiedReloads({ reloads }: ObservedTable, readAt: Date): readonly Reload[] {
+/** Returns the reloads that the table satisfies now. A number of an earlier log is void: no manifest would ever cover it. */
+function satisfiedReloads({ reloads }: ObservedTable, { checkpoint, clock }: Parts): readonly Reload[] {
+  const followed = checkpoint.followed();
+  const readAt = clock.now();
   return [...reloads]
     .filter(([subscriptionId]) => subscriptionId !== OPERATOR)
+    .filter(([id, { logNumber }]) => (followed.get(id)?.logNumber ?? logNumber) === logNumber)
     .map(([subscriptionId, { logNumber, eventNumber, createdAt }]) => ({
       subscriptionId,
       logNumber,

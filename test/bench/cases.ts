@@ -6,7 +6,7 @@ import { bootstrapSmall } from './bootstrap-small.ts';
 import type { BenchCase } from './case.ts';
 import { catchUpLarge } from './catch-up-large.ts';
 import { catchUpMany } from './catch-up-many.ts';
-import { download } from './download.ts';
+import { download, downloadFar } from './download.ts';
 import { idlePoll } from './idle-poll.ts';
 import { memoryLimit } from './memory-limit.ts';
 import { PEER_CASES } from './peers.ts';
@@ -30,6 +30,7 @@ export const CASES: readonly BenchCase[] = [
   idlePoll,
   memoryLimit,
   download,
+  downloadFar,
   ...PEER_CASES,
   ...POSTGRES_CASES,
 ];

@@ -6,6 +6,7 @@ import { mkdir, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { build } from 'rolldown';
+import type { DistanceSettings } from '../../fixtures/feed/settings.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
 import { type BenchCase, type Contest, type Sample, type Size, WrongResultError } from './case.ts';
 import { type DatasetFiles, keptFiles } from './dataset-files.ts';
@@ -24,14 +25,31 @@ export const download: BenchCase = {
   validate: (size, workspace) => downloadContest(BYTES[size], workspace),
 };
 
+/** 50 ms for a round trip, and 200 Mbit/s for each connection. */
+const FAR_AWAY: DistanceSettings = { roundTripMs: 50, bytesPerSecond: 25_000_000 };
+
+/** Three times the throughput of one stream is a third of its seconds. */
+export const downloadFar: BenchCase = {
+  name: 'download-far',
+  what: '1 GB in one file from a service 50 ms away with 200 Mbit/s for each connection, beside curl and then node:crypto',
+  reach: [{ measure: 'ratio', atMost: 1 / 3 }],
+  fewRuns: 3,
+  validate: (size, workspace) => downloadContest(BYTES[size], workspace, FAR_AWAY),
+};
+
 /** One file of so many bytes. */
-export async function downloadContest(bytes: number, workspace: string): Promise<Contest> {
+export async function downloadContest(
+  bytes: number,
+  workspace: string,
+  distance: DistanceSettings | null = null,
+): Promise<Contest> {
   const recipe = polygons(1);
   const datasetId = generateDatasets(recipe)[0]?.datasetId ?? '';
   const datasets = await keptFiles(`noise-${bytes}`, (folder) => writeNoise(datasetId, bytes, folder));
   const sha256 = datasets[0]?.files[0]?.sha256 ?? '';
   const driver = await bundledDriver(workspace);
   const feed = await startFeedProcess(recipe, datasets);
+  if (distance !== null) await feed.setDistance(distance);
   const inOwnFolder = (work: (folder: string, target: string) => Promise<Sample>): Promise<Sample> =>
     inFolder(workspace, async (folder) => {
       const target = join(folder, 'downloaded');

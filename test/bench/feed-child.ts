@@ -5,6 +5,7 @@
  */
 
 import { startFixtureFeed } from '../../fixtures/feed/feed.ts';
+import type { DistanceSettings } from '../../fixtures/feed/settings.ts';
 import type { Content } from '../../fixtures/source/content.ts';
 import { generateDatasets } from '../../fixtures/source/generate.ts';
 import type { DatasetFiles, Recipe } from './dataset-files.ts';
@@ -19,6 +20,8 @@ export type FeedMessage =
   | { readonly kind: 'publish'; readonly versions: number }
   /** Publishes a version of each dataset with these files, to which no changes lead. */
   | { readonly kind: 'publish-files'; readonly datasets: readonly DatasetFiles[] }
+  /** Answers as from far away, from now on. */
+  | { readonly kind: 'distance'; readonly distance: DistanceSettings }
   | { readonly kind: 'requests' };
 
 const feed = await startFixtureFeed();
@@ -51,6 +54,9 @@ function answerTo(message: FeedMessage): unknown {
       return {};
     case 'publish-files':
       for (const { datasetId, files } of message.datasets) publishFiles(datasetId, files);
+      return {};
+    case 'distance':
+      Object.assign(feed.settings.distance, message.distance);
       return {};
     case 'requests': {
       const requests = feed.requests

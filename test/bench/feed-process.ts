@@ -3,6 +3,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import type { DistanceSettings } from '../../fixtures/feed/settings.ts';
 import type { DatasetFiles, Recipe } from './dataset-files.ts';
 import type { FeedMessage } from './feed-child.ts';
 import type { Backlog } from './later-versions.ts';
@@ -17,6 +18,8 @@ export interface FeedProcess extends AsyncDisposable {
   publish(versions: number): Promise<void>;
   /** Publishes a version of each dataset with these files, to which no changes lead. */
   publishFiles(datasets: readonly DatasetFiles[]): Promise<void>;
+  /** Answers as from far away, from now on. */
+  setDistance(distance: DistanceSettings): Promise<void>;
   /** What was asked since the last call, in order. */
   requests(): Promise<readonly MetRequest[]>;
 }
@@ -55,6 +58,9 @@ export async function startFeedProcess(
     },
     async publishFiles(datasets) {
       await ask({ kind: 'publish-files', datasets });
+    },
+    async setDistance(distance) {
+      await ask({ kind: 'distance', distance });
     },
     requests: () => ask({ kind: 'requests' }),
     async [Symbol.asyncDispose]() {

@@ -10,6 +10,7 @@ import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
 import { TOO_MANY_REQUESTS } from '../http/throttle.ts';
 import type { FetchParts } from './fetch-file.ts';
 import { type FetchedFile, isStillVerified, nothingMore, receiveRest, receiveWhole } from './receive-file.ts';
+import { type Breadth, RangeRefused, sideBySide } from './side-by-side.ts';
 import {
   describeJob,
   type FileJob,
@@ -31,30 +32,44 @@ export class LinkExpired extends Error {
   }
 }
 
+export interface AttemptParts extends FetchParts {
+  /** Of all attempts to download the file. */
+  readonly breadth: Breadth;
+}
+
 /** Attempts to download a file once. @throws LinkExpired, ContentDiffers, TransientError, DataError, StorageError, InterruptedError */
-export async function attemptFile(job: FileJob, link: string, parts: FetchParts): Promise<FetchedFile> {
+export async function attemptFile(job: FileJob, link: string, parts: AttemptParts): Promise<FetchedFile> {
   const started = await startOf(job, parts);
   const { resumption } = started;
   if (resumption !== null && resumption.fromByte === resumption.totalBytes) {
     return receiveRest(job, nothingMore(), resumption, parts);
   }
   const first = await ask(job, link, started, parts);
-  if (first.kind.kind !== 'start-over') return take(job, first, started, parts);
+  if (first.kind.kind !== 'start-over') return take(job, link, first, started, parts);
   first.answer.discard();
   const again = await ask(job, link, NOTHING_THERE, parts);
-  return take(job, again, NOTHING_THERE, parts);
+  return take(job, link, again, NOTHING_THERE, parts);
 }
 
 async function take(
   job: FileJob,
+  link: string,
   { answer, kind }: Answered,
   { resumption, kept }: FileStart,
-  parts: FetchParts,
+  parts: AttemptParts,
 ): Promise<FetchedFile> {
   try {
-    if (kind.kind === 'whole') return await receiveWhole(job, answer.chunks(), kind, parts);
+    if (kind.kind === 'whole') {
+      const { etag, totalBytes } = kind;
+      const isRangeable = etag !== null && totalBytes !== null;
+      const start = { fromByte: 0, hasDigest: job.file.sha256 !== null };
+      const bytes = isRangeable
+        ? bytesOf(job, link, answer, { etag, totalBytes, ...start }, parts)
+        : answer.chunks();
+      return await receiveWhole(job, bytes, kind, parts);
+    }
     if (kind.kind === 'rest' && resumption !== null) {
-      return await receiveRest(job, answer.chunks(), resumption, parts);
+      return await receiveRest(job, bytesOf(job, link, answer, resumption, parts), resumption, parts);
     }
   } finally {
     answer.discard();
@@ -64,6 +79,36 @@ async function take(
     return { ...kept, isUnchanged: true };
   }
   throw new TransientError(`the place of the file answered ${answer.status}, which was not asked for`);
+}
+
+/** The bytes that the answer begins; those of a large file may come in ranges side by side. */
+function bytesOf(
+  job: FileJob,
+  link: string,
+  answer: HttpAnswer,
+  resumption: Resumption,
+  parts: AttemptParts,
+): AsyncGenerator<Buffer> {
+  const { options, limits, rangeSlots: slots, retryPolicy: backoff, breadth, signal } = parts;
+  const { clock, random } = options;
+  const { fromByte, totalBytes } = resumption;
+  const startedMs = clock.monotonicMs();
+  const open = async (
+    from: number,
+    endByte: number,
+    stopped: AbortSignal,
+  ): Promise<AsyncGenerator<Buffer>> => {
+    const start = { resumption: { ...resumption, fromByte: from, endByte }, kept: null };
+    const spentMs = clock.monotonicMs() - startedMs;
+    const { answer: more, kind } = await ask(job, link, start, { ...parts, signal: stopped }, spentMs);
+    if (kind.kind === 'rest') return more.chunks();
+    more.discard();
+    if (kind.kind === 'expired') throw new LinkExpired(kind.status);
+    throw new RangeRefused(`the place of the file answered ${more.status} to a range`);
+  };
+  if (totalBytes < limits.ranges.fromBytes) return answer.chunks();
+  const file = { stream: answer.chunks(), fromByte, totalBytes, open };
+  return sideBySide(file, { limits: limits.ranges, breadth, slots, clock, random, backoff, signal });
 }
 
 /** A 304 may name the tag as a weak one, but no other tag. */
@@ -83,14 +128,16 @@ async function ask(
   link: string,
   { resumption, kept }: FileStart,
   { source, limits, signal }: FetchParts,
+  spentMs = 0,
 ): Promise<Answered> {
   const headers: Headers = {};
   if (resumption !== null) {
-    headers.range = `bytes=${resumption.fromByte}-`;
+    const { fromByte, endByte } = resumption;
+    headers.range = `bytes=${fromByte}-${endByte === undefined ? '' : endByte - 1}`;
     headers['if-range'] = resumption.etag;
   } else if (kept !== null) headers['if-none-match'] = kept.etag;
   const leastThroughput = { bytesPerSecond: limits.slowestBytesPerSecond, overMs: limits.slowestOverMs };
-  const deadlineMs = limits.fileDeadlineMs;
+  const deadlineMs = Math.max(1, Math.round(limits.fileDeadlineMs - spentMs));
   const request = { operation: 'download a file', headers, deadlineMs, leastThroughput };
   try {
     const answer = await openFile(link, request, source, signal);
@@ -193,6 +240,8 @@ export async function keptOf({ belongsByDigest, file, path }: FileJob): Promise<
 interface Resumption extends PartOrigin {
   /** The number of existing bytes, which is the position of the first requested byte. */
   readonly fromByte: number;
+  /** The position behind the last requested byte; left out: the rest of the file is requested. */
+  readonly endByte?: number;
   /** Whether a stated digest proves in the end that the bytes belong together; otherwise the response has to name the tag. */
   readonly hasDigest: boolean;
 }
@@ -236,13 +285,13 @@ export function kindOfAnswer(answer: AnswerHead, resumption: Resumption | null):
   });
 }
 
-/** Only a part with the exact start, up to the end of the same total, and under the same tag may be appended. */
+/** Only a part with the exact start and end, of the same total, and under the same tag may be appended. */
 function continues(answer: AnswerHead, resumption: Resumption): boolean {
-  const { fromByte, totalBytes, etag, hasDigest } = resumption;
+  const { fromByte, totalBytes, endByte = totalBytes, etag, hasDigest } = resumption;
   const tag = answer.header('etag');
   if (tag !== null && tag !== etag) return false;
   if (tag === null && !hasDigest) return false;
-  return answer.header('content-range') === `bytes ${fromByte}-${totalBytes - 1}/${totalBytes}`;
+  return answer.header('content-range') === `bytes ${fromByte}-${endByte - 1}/${totalBytes}`;
 }
 
 function lengthOf(answer: AnswerHead): number | null {

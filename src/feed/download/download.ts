@@ -17,10 +17,14 @@ import { requireSpace } from '../storage.ts';
 import type { FileSource } from './attempt-file.ts';
 import { createDigests } from './digest.ts';
 import { type Fetched, type FetchParts, fetchFile } from './fetch-file.ts';
+import { RangeSlots } from './side-by-side.ts';
 import { type FileJob, fileJobs, partPathOf, pathOf, sizeOf, statesDigests } from './snapshot-file.ts';
 
 /** Files downloaded at once over all datasets: enough for a fast line, few enough for a small service. */
 const FILES_AT_ONCE = 4;
+
+/** Files and ranges at once over all datasets, which limits the memory of the ranges, too. */
+const STREAMS_AT_ONCE = 8;
 
 export function createDownloads(
   source: FileSource,
@@ -28,8 +32,9 @@ export function createDownloads(
 ): Pick<Feed, 'download' | 'progress'> {
   const { connections } = options.http;
   // Files may come from the service's own origin. They must not occupy all connections to it for hours.
-  const filesAtOnce = Math.max(1, Math.min(FILES_AT_ONCE, connections - 1));
-  const limit = pLimit(options.downloads.concurrency ?? filesAtOnce);
+  const mostAtOnce = Math.max(1, Math.min(FILES_AT_ONCE, connections - 1));
+  const filesAtOnce = options.downloads.concurrency ?? mostAtOnce;
+  const limit = pLimit(filesAtOnce);
   const limits = limitsOf(options);
   const shared = {
     source,
@@ -37,6 +42,7 @@ export function createDownloads(
     limits,
     reserveBytes: options.diskReserveBytes,
     retryPolicy: retryPolicy(options, limits.fileDeadlineMs),
+    rangeSlots: new RangeSlots(limit, filesAtOnce, Math.min(connections - 1, STREAMS_AT_ONCE)),
     digests: createDigests(limits.digestThreadFromBytes),
     begunHere: new Set<string>(),
     verifiedHere: new Set<string>(),

@@ -9,9 +9,10 @@ import { DataError, ServiceUnavailableError } from '../../model/errors.ts';
 import { sleepUnlessStopped } from '../http/failures.ts';
 import type { FeedLimits, FeedOptions } from '../http/options.ts';
 import { type RetryPolicy, withRetries } from '../http/retry.ts';
-import { attemptFile, type FileSource, keptOf, LinkExpired } from './attempt-file.ts';
+import { type AttemptParts, attemptFile, type FileSource, keptOf, LinkExpired } from './attempt-file.ts';
 import type { FreshLinks } from './download.ts';
 import { ContentDiffers, type FetchedFile, isStillVerified, type ReceivingParts } from './receive-file.ts';
+import type { RangeSlots } from './side-by-side.ts';
 import { describeJob, type FileJob, sizeOf } from './snapshot-file.ts';
 
 /** The most downloads of one file whose content differs from the manifest. */
@@ -25,6 +26,7 @@ export interface FetchParts extends ReceivingParts {
   readonly options: FeedOptions;
   readonly limits: FeedLimits;
   readonly retryPolicy: RetryPolicy;
+  readonly rangeSlots: RangeSlots;
 }
 
 export interface Fetched extends FetchedFile {
@@ -41,14 +43,18 @@ export async function fetchFile(job: FileJob, links: FreshLinks, parts: FetchPar
     spent.expiredLinks = 0;
     parts.onBytes(bytes);
   };
+  const breadth = { atOnce: parts.limits.ranges.atOnce };
   for (;;) {
     const link = links.of(job.position);
     const { renewals } = links;
     try {
-      return { ...(await fetchByLink(job, link, { ...parts, onBytes })), renewals };
+      return { ...(await fetchByLink(job, link, { ...parts, onBytes, breadth })), renewals };
     } catch (error) {
-      if (error instanceof ContentDiffers) await fetchAgain(job, error, spent, parts);
-      else if (error instanceof LinkExpired) {
+      if (error instanceof ContentDiffers) {
+        // A service may put together ranges of different contents, and one stream may still be right.
+        breadth.atOnce = 1;
+        await fetchAgain(job, error, spent, parts);
+      } else if (error instanceof LinkExpired) {
         await beforeFreshLink(job, error, spent, parts);
         await links.replace(job.position, link);
       } else throw error;
@@ -104,7 +110,7 @@ async function alreadyVerified(job: FileJob, parts: FetchParts): Promise<Fetched
   return { ...written, etag: null, isUnchanged: true };
 }
 
-function fetchByLink(job: FileJob, link: string, parts: FetchParts): Promise<FetchedFile> {
+function fetchByLink(job: FileJob, link: string, parts: AttemptParts): Promise<FetchedFile> {
   const { retryPolicy, limits, options, signal } = parts;
   let arrivedBytes = 0;
   const onBytes = (bytes: number): void => {

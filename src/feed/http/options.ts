@@ -85,6 +85,24 @@ export interface FeedLimits {
   readonly forgivingProgressBytes: number;
   /** A file of this size, or of unknown length, has a thread that computes its digest. */
   readonly digestThreadFromBytes: number;
+  readonly ranges: RangeLimits;
+}
+
+/** When the rest of a large file is requested in ranges side by side. */
+export interface RangeLimits {
+  /** A smaller file stays one stream. */
+  readonly fromBytes: number;
+  /** The most ranges of one file at once. */
+  readonly atOnce: number;
+  /** A range waits in memory for the ranges before it, so it has at most this many bytes. */
+  readonly maxRangeBytes: number;
+  readonly minRangeBytes: number;
+  /** A range has the bytes that one stream brings in this time. That is all that a killed process loses of each range. */
+  readonly rangeMs: number;
+  /** The throughput of one stream is measured over this time. */
+  readonly measureMs: number;
+  /** A rest that one stream brings sooner stays one stream. */
+  readonly worthMs: number;
 }
 
 const DEFAULT_LIMITS: FeedLimits = {
@@ -95,6 +113,15 @@ const DEFAULT_LIMITS: FeedLimits = {
   slowestOverMs: 60_000,
   forgivingProgressBytes: 1_000_000,
   digestThreadFromBytes: 16_000_000,
+  ranges: {
+    fromBytes: 64_000_000,
+    atOnce: 6,
+    maxRangeBytes: 4_000_000,
+    minRangeBytes: 256_000,
+    rangeMs: 2_000,
+    measureMs: 1_000,
+    worthMs: 5_000,
+  },
 };
 
 export function limitsOf({ limits }: ConnectionOptions): FeedLimits {

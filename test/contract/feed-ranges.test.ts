@@ -200,7 +200,7 @@ describe('files in ranges', () => {
   });
 });
 
-describe('ranges that fail', () => {
+describe('F16 F22: ranges that fail', () => {
   it.each(['truncate', 'reset'] as const)(
     'a range that is cut by %s goes on where it stopped',
     async (kind) => {

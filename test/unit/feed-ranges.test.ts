@@ -10,6 +10,7 @@ import {
   sideBySide,
 } from '../../src/feed/download/side-by-side.ts';
 import { TransientError } from '../../src/feed/http/failures.ts';
+import { silentLog } from '../../src/lib/log.ts';
 import { instantClock } from '../support/feed-client.ts';
 
 const LIMITS = {
@@ -71,7 +72,16 @@ function farFile(
   const { signal } = new AbortController();
   const backoff = { baseDelayMs: 1, maxDelayMs: 1 };
   const breadth = { atOnce: LIMITS.atOnce };
-  const tools = { limits: LIMITS, breadth, slots, clock, random: { next: () => 1 }, backoff, signal };
+  const tools = {
+    limits: LIMITS,
+    breadth,
+    slots,
+    clock,
+    random: { next: () => 1 },
+    backoff,
+    log: silentLog,
+    signal,
+  };
   const opened: Far['opened'] = [];
   const slowly = async function* (from: number): AsyncGenerator<Buffer> {
     const bytes = bytesPerSecond / 10;
@@ -99,7 +109,9 @@ function farFile(
 }
 
 async function readAll(body: AsyncGenerator<Buffer>): Promise<Buffer> {
-  return Buffer.concat(await Array.fromAsync(body));
+  const chunks: Buffer[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  return Buffer.concat(chunks);
 }
 
 describe('F16: ranges of a file', () => {

@@ -90,7 +90,7 @@ function bytesOf(
   parts: AttemptParts,
 ): AsyncGenerator<Buffer> {
   const { options, limits, rangeSlots: slots, retryPolicy: backoff, breadth, signal } = parts;
-  const { clock, random } = options;
+  const { clock, random, log } = options;
   const { fromByte, totalBytes } = resumption;
   const startedMs = clock.monotonicMs();
   const open = async (
@@ -108,7 +108,7 @@ function bytesOf(
   };
   if (totalBytes < limits.ranges.fromBytes) return answer.chunks();
   const file = { stream: answer.chunks(), fromByte, totalBytes, open };
-  return sideBySide(file, { limits: limits.ranges, breadth, slots, clock, random, backoff, signal });
+  return sideBySide(file, { limits: limits.ranges, breadth, slots, clock, random, backoff, log, signal });
 }
 
 /** A 304 may name the tag as a weak one, but no other tag. */

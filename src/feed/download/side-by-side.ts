@@ -10,6 +10,7 @@
 import type { LimitFunction } from 'p-limit';
 import { type Backoff, backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Log } from '../../lib/log.ts';
 import { InterruptedError } from '../../model/errors.ts';
 import { sleepUnlessStopped, TransientError } from '../http/failures.ts';
 import type { RangeLimits } from '../http/options.ts';
@@ -39,6 +40,7 @@ export interface RangeTools {
   readonly clock: Clock;
   readonly random: Random;
   readonly backoff: Backoff;
+  readonly log: Log;
   readonly signal: AbortSignal;
 }
 
@@ -152,7 +154,7 @@ class SideBySide {
 
   /** Begins ranges ahead of the stream where that is worth it. Returns the throughput of the stream. */
   #beginRanges(): Throughput | null {
-    const { limits, breadth } = this.#tools;
+    const { limits, breadth, log } = this.#tools;
     const one = this.#measured();
     if (breadth.atOnce === 1 || one.ms < limits.measureMs) return null;
     this.#measureAnew();
@@ -161,6 +163,7 @@ class SideBySide {
     this.#rangeBytes = rangeBytes;
     this.#requestedTo = this.#position + rangeBytes;
     this.#requestRanges(breadth.atOnce - 1);
+    log.debug({ rangeBytes }, 'Requesting ranges of a file side by side.');
     return one;
   }
 
@@ -169,7 +172,7 @@ class SideBySide {
     const failure = await first.ended;
     if (failure === null) return true;
     await this.#dropRanges();
-    this.#tools.breadth.atOnce = 1;
+    this.#narrow(1, String(failure.error));
     return false;
   }
 
@@ -186,7 +189,7 @@ class SideBySide {
       slots.giveBack();
       if (!isJudged && this.#position >= judgedFrom) {
         isJudged = true;
-        if (!isFaster(this.#measured(), one)) breadth.atOnce = 1;
+        if (!isFaster(this.#measured(), one)) this.#narrow(1, 'ranges are hardly faster than one stream');
       }
       if (breadth.atOnce > 1) this.#requestRanges(breadth.atOnce);
     }
@@ -196,8 +199,13 @@ class SideBySide {
   #withFewer(error: unknown): unknown {
     if (!(error instanceof TransientError)) return error;
     const isRefused = error instanceof RangeRefused || error.isThrottled;
-    this.#tools.breadth.atOnce = fewerAtOnce(this.#tools.breadth.atOnce, isRefused ? 'refused' : 'broken');
+    this.#narrow(fewerAtOnce(this.#tools.breadth.atOnce, isRefused ? 'refused' : 'broken'), error.message);
     return error;
+  }
+
+  #narrow(atOnce: number, why: string): void {
+    this.#tools.breadth.atOnce = atOnce;
+    this.#tools.log.debug({ atOnce, why }, 'Requesting fewer ranges of a file at once.');
   }
 
   #requestRanges(most: number): void {

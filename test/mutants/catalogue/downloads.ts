@@ -83,9 +83,9 @@ export const DOWNLOADS: Area = {
     {
       name: 'any part is appended, wherever it begins',
       file: 'src/feed/download/attempt-file.ts',
-      text: "return answer.header('content-range') === `bytes ${fromByte}-${totalBytes - 1}/${totalBytes}`;",
+      text: "return answer.header('content-range') === `bytes ${fromByte}-${endByte - 1}/${totalBytes}`;",
       instead:
-        "return answer.header('content-range')?.endsWith(`-${totalBytes - 1}/${totalBytes}`) === true || fromByte < 0;",
+        "return answer.header('content-range')?.endsWith(`-${endByte - 1}/${totalBytes}`) === true || fromByte < 0;",
       breaks: ['F16'],
       tests: ['unit/feed-answer-kind.test.ts'],
     },

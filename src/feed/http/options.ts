@@ -116,7 +116,7 @@ const DEFAULT_LIMITS: FeedLimits = {
   ranges: {
     fromBytes: 64_000_000,
     atOnce: 6,
-    maxRangeBytes: 4_000_000,
+    maxRangeBytes: 8_000_000,
     minRangeBytes: 256_000,
     rangeMs: 2_000,
     measureMs: 1_000,

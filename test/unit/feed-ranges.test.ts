@@ -28,9 +28,8 @@ describe('the decision for ranges', () => {
     ['arrives soon', 4_999, { bytes: 1_000, ms: 1_000 }, null],
     ['takes long', 5_001, { bytes: 1_000, ms: 1_000 }, 1_000],
     ['takes long by a slow stream', 5_001, { bytes: 200, ms: 1_000 }, 400],
-    ['takes long by a stream that hardly moves', 5_001, { bytes: 1, ms: 1_000 }, 100],
-    ['takes long by a stream that stands still', 5_001, { bytes: 0, ms: 1_000 }, 100],
-    ['is less than two ranges', 199, { bytes: 1, ms: 1_000 }, null],
+    ['takes long over a slow line', 5_001, { bytes: 49, ms: 1_000 }, null],
+    ['takes for ever, because the stream stands still', 5_001, { bytes: 0, ms: 1_000 }, null],
   ])('decides about a rest that %s', (_, restBytes, one, rangeBytes) => {
     expect(rangeBytesFor(restBytes, one, LIMITS)).toBe(rangeBytes);
   });
@@ -57,6 +56,8 @@ interface Far {
   readonly slots: RangeSlots;
   /** Bytes that the stream of the file has given. */
   streamed: number;
+  /** The stream fails at this byte. */
+  breaksAt: number;
   readonly body: AsyncGenerator<Buffer>;
 }
 
@@ -87,6 +88,7 @@ function farFile(
     const bytes = bytesPerSecond / 10;
     for (let at = from; at < TOTAL; at += bytes) {
       await clock.sleep(100);
+      if (at >= far.breaksAt) throw new TransientError('replaced by the next connection');
       far.streamed += bytes;
       yield CONTENT.subarray(at, at + bytes);
     }
@@ -104,7 +106,7 @@ function farFile(
       })();
     },
   };
-  const far: Far = { tools, opened, slots, streamed: 0, body: sideBySide(file, tools) };
+  const far: Far = { tools, opened, slots, streamed: 0, breaksAt: TOTAL, body: sideBySide(file, tools) };
   return far;
 }
 
@@ -158,6 +160,17 @@ describe('F16: ranges of a file', () => {
     expect(arrived.length).toBeGreaterThan(4_000);
     expect(arrived.equals(CONTENT.subarray(0, arrived.length))).toBe(true);
     expect(tools.breadth.atOnce).toBe(LIMITS.atOnce / 2);
+  });
+
+  it('requests fewer ranges at once where the stream breaks off beside them', async () => {
+    const far = farFile(500);
+    far.breaksAt = 1_500;
+    await expect(readAll(far.body)).rejects.toThrow('replaced');
+    expect(far.tools.breadth.atOnce).toBe(LIMITS.atOnce / 2);
+    const alone = farFile(500);
+    alone.breaksAt = 100;
+    await expect(readAll(alone.body)).rejects.toThrow('replaced');
+    expect(alone.tools.breadth.atOnce).toBe(LIMITS.atOnce);
   });
 
   it('does not take more bytes than a range has', async () => {

@@ -17,9 +17,8 @@ export interface Throughput {
 export function rangeBytesFor(restBytes: number, one: Throughput, limits: RangeLimits): number | null {
   const { minRangeBytes, maxRangeBytes, rangeMs, worthMs } = limits;
   const bytesPerMs = one.bytes / Math.max(1, one.ms);
-  const rangeBytes = Math.min(maxRangeBytes, Math.max(minRangeBytes, Math.ceil(bytesPerMs * rangeMs)));
-  const isWorth = restBytes > bytesPerMs * worthMs && restBytes >= 2 * rangeBytes;
-  return isWorth ? rangeBytes : null;
+  const rangeBytes = Math.min(maxRangeBytes, Math.ceil(bytesPerMs * rangeMs));
+  return restBytes > bytesPerMs * worthMs && rangeBytes >= minRangeBytes ? rangeBytes : null;
 }
 
 /** Ranges that hardly bring more than one stream only trouble the service. */

@@ -126,6 +126,10 @@ class SideBySide {
         if (this.#position === totalBytes) return;
         one = yield* this.#oneStream(await this.#file.open(this.#position, totalBytes, this.#signal));
       }
+    } catch (error) {
+      // Some services end a connection where the next one begins, so the stream beside ranges counts, too.
+      if (this.#ahead.length > 0) this.#noteFailure(error);
+      throw error;
     } finally {
       await this.#dropRanges();
     }
@@ -163,7 +167,7 @@ class SideBySide {
     this.#rangeBytes = rangeBytes;
     this.#requestedTo = this.#position + rangeBytes;
     this.#requestRanges(breadth.atOnce - 1);
-    log.debug({ rangeBytes }, 'Requesting ranges of a file side by side.');
+    if (this.#ahead.length > 0) log.debug({ rangeBytes }, 'Requesting ranges of a file side by side.');
     return one;
   }
 
@@ -184,7 +188,7 @@ class SideBySide {
     for (let [range] = this.#ahead; range !== undefined; [range] = this.#ahead) {
       const failure = await range.ended;
       for (const chunk of range.chunks) yield this.#pass(chunk);
-      if (failure !== null) throw this.#withFewer(failure.error);
+      if (failure !== null) throw failure.error;
       this.#ahead.shift();
       slots.giveBack();
       if (!isJudged && this.#position >= judgedFrom) {
@@ -195,12 +199,11 @@ class SideBySide {
     }
   }
 
-  /** Returns the error; the next attempt requests fewer ranges at once. */
-  #withFewer(error: unknown): unknown {
-    if (!(error instanceof TransientError)) return error;
+  /** The next attempt requests fewer ranges at once. */
+  #noteFailure(error: unknown): void {
+    if (!(error instanceof TransientError)) return;
     const isRefused = error instanceof RangeRefused || error.isThrottled;
     this.#narrow(fewerAtOnce(this.#tools.breadth.atOnce, isRefused ? 'refused' : 'broken'), error.message);
-    return error;
   }
 
   #narrow(atOnce: number, why: string): void {

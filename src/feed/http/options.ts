@@ -96,6 +96,7 @@ export interface RangeLimits {
   readonly atOnce: number;
   /** A range waits in memory for the ranges before it, so it has at most this many bytes. */
   readonly maxRangeBytes: number;
+  /** Where a range would be smaller the line itself is slow, and ranges would only share it. */
   readonly minRangeBytes: number;
   /** A range has the bytes that one stream brings in this time. That is all that a killed process loses of each range. */
   readonly rangeMs: number;

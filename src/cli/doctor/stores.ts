@@ -317,7 +317,7 @@ export function judgeMirror(
   baseUrl: string | null,
 ): readonly Finding[] {
   const { path, bytes, freeBytes, format } = file;
-  const size = `${formatBytes(bytes)}, ${format === null ? 'empty' : `format ${format}`}`;
+  const size = `${formatBytes(bytes)}, ${format === null ? 'no table of feed-sync in it yet' : `format ${format}`}`;
   const findings = [ok('file', `${path} (${size}), readable`)];
   if (isWorthCompacting(file)) {
     const found = `${formatBytes(freeBytes ?? 0)} of the file are unused.`;

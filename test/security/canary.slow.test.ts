@@ -165,7 +165,7 @@ it('F45 F61 keeps every secret out of the log, the children, status server, webh
     const fs = require('node:fs');
     const about = ['environ', 'cmdline'].map((name) => fs.readFileSync('/proc/self/' + name));
     const parent = fs.readFileSync('/proc/' + process.ppid + '/cmdline');
-    require('node:stream/consumers').buffer(process.stdin){ => .then((input) => { => {
+    require('node:stream/consumers').buffer(process.stdin).then((input) => {
       const isFirst = !fs.existsSync(${JSON.stringify(noted)});
       fs.appendFileSync(${JSON.stringify(noted)}, Buffer.concat([...about, parent, input]));
       if (isFirst) { console.error(${JSON.stringify(HOOK_SECRET_BACKWARDS)}.split('').reverse().join('')); process.exit(1); }

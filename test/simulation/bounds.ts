@@ -11,7 +11,8 @@
  * - of a dataset with a manifest of its own: that, twice for each subscription that may contain it, and again for links;
  * - of a dataset that is behind: versions and schemas once, once more where they do not reach back far enough, where
  *   columns are unknown, and after each stale plan; the changes of a version once, and once more for each
- *   version that fell back to the snapshot; a file for each load, and each load with a stale plan.
+ *   version that fell back to the snapshot, and, where each version is a commit of its own and a gate judges it, twice more for
+ *   each commit, because a version that would wait is judged alone and with all later ones; a file for each load, and each load with a stale plan.
  *
  * Each of them is attempted three times, a link four times, wrong content three times.
  */
@@ -136,12 +137,17 @@ function mostOf(
     case 'schemas':
       return ATTEMPTS * HISTORIES;
     case 'changes':
-      return ATTEMPTS * (1 + fellBack);
+      return ATTEMPTS * (1 + fellBack) + judgedAgain(commits, world);
     case 'file':
       return ATTEMPTS_AT_A_FILE * (1 + commits + OVERTAKEN);
     default:
       return ATTEMPTS;
   }
+}
+
+/** Judging is no attempt: what was fetched for a commit that would wait is fetched again for the next one. */
+function judgedAgain(commits: number, { settings: { isGated, commitsEveryVersion } }: World): number {
+  return isGated && commitsEveryVersion ? 2 * commits : 0;
 }
 
 /** The last of them may be empty, and what comes twice is in no page more. */

@@ -11,6 +11,7 @@ import {
   checkConnection as probe,
   type TlsSeen,
 } from '../../feed/http/connection-check.ts';
+import { adviceOnDistrust, type TrustAdvice } from '../../lib/certificates.ts';
 import { formatDuration, plural } from '../../lib/units.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { proxyOf } from '../service-client.ts';
@@ -57,23 +58,19 @@ function nameFindings({ resolveHost, proxyHost }: ConnectionCheck): readonly Fin
   return [problem('name', found, EXIT_CODES.tryAgainLater, hint)];
 }
 
-const HINTS_BY_DISTRUST: ReadonlyMap<string, string> = new Map([
-  ['CERT_HAS_EXPIRED', 'Whoever runs the service has to renew it. Is the clock of this machine right?'],
-  ['CERT_NOT_YET_VALID', 'Is the clock of this machine right?'],
-  [
-    'ERR_TLS_CERT_ALTNAME_INVALID',
-    'It is for another host: check service.baseUrl, and the proxy where there is one.',
-  ],
-]);
-const PRIVATE_AUTHORITY =
-  'Where it is of a private authority, name its file in NODE_EXTRA_CA_CERTS; if not, somebody stands between you and the service.';
+const TRUST_ADVICE: TrustAdvice = {
+  owner: 'the service',
+  otherHost: 'It is for another host: check service.baseUrl, and the proxy where there is one.',
+  privateAuthority:
+    'Where it is of a private authority, name its file in NODE_EXTRA_CA_CERTS; if not, somebody stands between you and the service.',
+};
 
 function certificateFinding(tls: TlsSeen, now: Date): Finding {
   const { protocol, subject, issuer, validUntil, distrust } = tls;
   const until = Number.isNaN(validUntil.getTime()) ? 'an unknown day' : validUntil.toISOString().slice(0, 10);
   const found = `${subject} by ${issuer}, valid until ${until}; ${protocol ?? 'TLS'}`;
   if (distrust !== null) {
-    const hint = HINTS_BY_DISTRUST.get(distrust) ?? PRIVATE_AUTHORITY;
+    const hint = adviceOnDistrust(distrust, TRUST_ADVICE);
     return problem('certificate', `Not trusted (${distrust}): ${found}.`, EXIT_CODES.tryAgainLater, hint);
   }
   const days = Math.floor((validUntil.getTime() - now.getTime()) / DAY_MS);

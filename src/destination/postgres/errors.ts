@@ -1,6 +1,7 @@
 /** The meaning of PostgreSQL's errors. Every error of the driver is diagnosed here, by its SQLSTATE and never by its text. */
 
 import { DatabaseError } from 'pg';
+import { adviceOnDistrust, type TrustAdvice } from '../../lib/certificates.ts';
 import { systemCode, systemReason } from '../../lib/files.ts';
 import {
   asError,
@@ -141,21 +142,17 @@ function reasonOf(thrown: unknown): string {
 
 /** The codes of OpenSSL and Node for a certificate that is not trusted. */
 const OF_CERTIFICATES = /(?:^|_)CERT(?:_|$)|^UNABLE_TO_VERIFY_LEAF_SIGNATURE$/;
-const HINTS_BY_DISTRUST: ReadonlyMap<string, string> = new Map([
-  ['CERT_HAS_EXPIRED', 'Whoever runs the server has to renew it. Is the clock of this machine right?'],
-  ['CERT_NOT_YET_VALID', 'Is the clock of this machine right?'],
-  [
-    'ERR_TLS_CERT_ALTNAME_INVALID',
-    'It is for another host: name in destination.url the host that it is for.',
-  ],
-]);
-const PRIVATE_AUTHORITY =
-  'Where it is of a private authority, name its file in destination.url: sslrootcert=FILE; if not, somebody stands between.';
+const TRUST_ADVICE: TrustAdvice = {
+  owner: 'the server',
+  otherHost: 'It is for another host: name in destination.url the host that it is for.',
+  privateAuthority:
+    'Where it is of a private authority, name its file in destination.url: sslrootcert=FILE; if not, somebody stands between.',
+};
 
 function hintOfUnavailable({ cause }: PostgresError): string {
   const code = systemCode(cause) ?? '';
   if (!OF_CERTIFICATES.test(code)) return 'If it lasts: feed-sync doctor';
-  return HINTS_BY_DISTRUST.get(code) ?? PRIVATE_AUTHORITY;
+  return adviceOnDistrust(code, TRUST_ADVICE);
 }
 
 /** Returns whether a reader's object refuses, where the code alone does not say so. */

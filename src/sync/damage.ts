@@ -115,7 +115,7 @@ export function reloadMissing(
   for (const dataset of found) {
     reported.add(dataset);
     const fields = { dataset, table: datasets.get(dataset)?.tableName ?? null };
-    if (marked.includes(dataset)) log.error(fields, 'A table was dropped: it is loaded again.');
+    if (marked.includes(dataset)) log.error(fields, 'A table was dropped: its reload is requested.');
     else log.error(fields, 'A table was dropped, and nothing loads it again.');
   }
 }

@@ -14,6 +14,8 @@ export type DigestKind = 'stated' | 'computed';
 /** A live table: a row of `feed_sync.datasets`, with its reloads. */
 export interface ObservedTable {
   readonly datasetId: string;
+  /** The schema of the database that has the table: `main` in DuckDB. */
+  readonly schemaName: string;
   readonly tableName: string;
   /** The newest commit of the table; null when it was not recorded. */
   readonly commitNumber: number | null;

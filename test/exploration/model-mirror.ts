@@ -257,6 +257,7 @@ function changesOf({ versions }: Pick<ChangesJob, 'versions'>): readonly string[
 function loaded(job: SnapshotJob, before: Table | null): ObservedTable {
   return {
     ...takenFromJob(job),
+    schemaName: 'main',
     tableName: job.datasetId,
     commitNumber: (before?.observed.commitNumber ?? 0) + 1,
     rowCount: ROWS,

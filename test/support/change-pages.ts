@@ -145,6 +145,7 @@ export function changesJob(table: ChangesTable, versions: readonly VersionChange
     versions,
     plannedFrom: {
       datasetId: 'parcels',
+      schemaName: 'main',
       tableName: 'parcels',
       commitNumber: 1,
       version: 1,

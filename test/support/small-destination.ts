@@ -173,6 +173,7 @@ function committed(
 function loaded(job: SnapshotJob, before: ObservedTable | null): ObservedTable {
   return {
     ...takenFromJob(job),
+    schemaName: 'main',
     tableName: job.datasetId,
     commitNumber: (before?.commitNumber ?? 0) + 1,
     rowCount: job.expectedRowCounts[0]?.rowCount ?? ORDINARY_ROWS,

@@ -102,6 +102,7 @@ export function desired(changed: Partial<DesiredState> = {}): DesiredState {
 export function table(version: number, changed: Partial<ObservedTable> = {}): ObservedTable {
   return {
     datasetId: 'parcels',
+    schemaName: 'main',
     tableName: 'parcels',
     commitNumber: version,
     version,

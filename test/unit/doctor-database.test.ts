@@ -11,6 +11,7 @@ const SOUND: ExaminedServer = {
   isInRecovery: false,
   areTriggersOff: false,
   postgis: { schema: 'public', version: '3.5' },
+  citus: null,
   missingRights: [],
   isSuperuser: false,
   unknownReaders: [],

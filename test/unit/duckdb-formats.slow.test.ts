@@ -40,6 +40,7 @@ const ENROLMENT = {
 /** The live table of the dump; columns that format 1 did not record are unknown. */
 const PARCELS: ObservedTable = {
   datasetId: 'parcels',
+  schemaName: 'main',
   tableName: 'parcels',
   commitNumber: 4,
   version: 4,

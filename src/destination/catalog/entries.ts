@@ -118,6 +118,8 @@ export function commitKindOf(stated: string): CommitKind {
 
 /** The state of a dataset at the beginning of a transaction. */
 export interface DatasetBefore {
+  /** The schema that has its table, or is to have it. */
+  readonly schemaName: string;
   readonly tableName: string;
   /** Null when the dataset has no live table. */
   readonly live: ObservedTable | null;
@@ -143,7 +145,7 @@ interface LoadedTable {
 
 export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntry {
   const { current, columns, rowCount, checksum, net, appliedAt, isLogged, isApproved } = loaded;
-  const { tableName, live, isKept, hasCommits } = current;
+  const { schemaName, tableName, live, isKept, hasCommits } = current;
   const before = live?.reloads ?? new Map();
   const firstOrReturn = hasCommits ? 'return' : 'load';
   return {
@@ -151,6 +153,7 @@ export function entryOfSnapshot(job: SnapshotJob, loaded: LoadedTable): LiveEntr
     datasetId: job.datasetId,
     table: {
       ...tableOf(job, rowCount, appliedAt),
+      schemaName,
       tableName,
       pinnedSince: live?.pinnedSince ?? null,
       snapshotVersion: job.version,
@@ -192,13 +195,13 @@ interface ChangedTable {
 /** Changes do not alter the record of the snapshot that the table was last loaded from. */
 export function entryOfChanges(job: ChangesJob, changed: ChangedTable): LiveEntry {
   const { live, columns, areColumnsNew, rowCount, checksum, net, appliedAt, isLogged, isApproved } = changed;
-  const { tableName, pinnedSince, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } =
-    live;
-  const loaded = { pinnedSince, snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt };
+  const { schemaName, tableName, pinnedSince } = live;
+  const { snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt } = live;
+  const loaded = { snapshotVersion, snapshotDigest, digestKind, loadedThrough, loadedAt };
   return {
     kind: 'live',
     datasetId: job.datasetId,
-    table: { ...tableOf(job, rowCount, appliedAt), tableName, ...loaded },
+    table: { ...tableOf(job, rowCount, appliedAt), schemaName, tableName, pinnedSince, ...loaded },
     checksum,
     columns,
     areColumnsNew,
@@ -230,11 +233,11 @@ export function entryOfRollback(
   { table, checksum, columns, reloads }: RecordedState,
   { live, recordedColumns, net, appliedAt, isLogged }: RolledBack,
 ): LiveEntry {
-  const { tableName } = live;
+  const { schemaName, tableName } = live;
   return {
     kind: 'live',
     datasetId,
-    table: { ...table, tableName, appliedAt, pinnedSince: appliedAt },
+    table: { ...table, schemaName, tableName, appliedAt, pinnedSince: appliedAt },
     checksum,
     columns,
     areColumnsNew: !isDeepStrictEqual(columns, recordedColumns),

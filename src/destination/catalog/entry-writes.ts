@@ -10,25 +10,15 @@ import { type CatalogRow, type CatalogWrite, deleteRows, insertRows } from './wr
 /** The tables with rows about a live table, which retirement deletes. */
 const OF_RETIRED = ['reloads', 'members', 'owed'] as const;
 
-/**
- * Returns the writes for entries of different datasets. Their commits take the numbers after `newestNumber`, in order. `liveSchema` is the
- * schema of live tables.
- */
-export function writeEntries(
-  given: readonly CatalogEntry[],
-  newestNumber: number,
-  liveSchema: string,
-): readonly CatalogWrite[] {
+/** Returns the writes for entries of different datasets. Their commits take the numbers after `newestNumber`, in order. */
+export function writeEntries(given: readonly CatalogEntry[], newestNumber: number): readonly CatalogWrite[] {
   const entries = given.map((entry, index) => ({ ...entry, commitNumber: newestNumber + index + 1 }));
   const live = entries.filter((entry) => entry.kind === 'live');
   const retired = entries.filter((entry) => entry.kind === 'retired');
   const described = live.filter(({ areColumnsNew }) => areColumnsNew);
   return [
     deleteOf('datasets', entries),
-    insertRows(
-      'datasets',
-      live.map((entry) => datasetRow(entry, liveSchema)),
-    ),
+    insertRows('datasets', live.map(datasetRow)),
     deleteOf('columns', [...described, ...retired]),
     insertRows(
       'columns',
@@ -45,13 +35,10 @@ export function writeEntries(
 
 type Numbered<Entry> = Entry & { readonly commitNumber: number };
 
-function datasetRow(
-  { datasetId, table, checksum, commitNumber }: Numbered<LiveEntry>,
-  liveSchema: string,
-): CatalogRow {
+function datasetRow({ datasetId, table, checksum, commitNumber }: Numbered<LiveEntry>): CatalogRow {
   return [
     datasetId,
-    liveSchema,
+    table.schemaName,
     table.tableName,
     table.version,
     table.schemaVersion,
@@ -108,9 +95,15 @@ function oweReloads(live: readonly LiveEntry[]): readonly CatalogWrite[] {
   return [deleteRows('owed', columns, keys), insertRows('owed', rows)];
 }
 
-/** A kept table that is loaded again becomes the live one and leaves the list of retired tables. */
+/**
+ * A kept table that is loaded again becomes the live one and leaves the list of retired tables. The list has the schema with the name
+ * where it is none of the usual ones.
+ */
 function deleteReturned(returned: readonly LiveEntry[]): CatalogWrite {
-  const same = returned.map(({ datasetId, table }) => [datasetId, table.tableName]);
+  const same = returned.flatMap(({ datasetId, table: { schemaName, tableName } }) => [
+    [datasetId, tableName],
+    [datasetId, `${schemaName}.${tableName}`],
+  ]);
   return deleteRows('archived', ['dataset_id', 'table_name'], same);
 }
 

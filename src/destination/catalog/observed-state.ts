@@ -33,8 +33,8 @@ export interface CatalogedTable {
 
 /**
  * Reads the cells `dataset_id, table_name, version, schema_version, row_count, key_columns, snapshot_version, snapshot_digest,
- * digest_kind, loaded_through, loaded_at, published_at, applied_at, checksum, checksum_version, commit_number, pinned_since`,
- * times as milliseconds.
+ * digest_kind, loaded_through, loaded_at, published_at, applied_at, checksum, checksum_version, commit_number, pinned_since,
+ * schema_name`, times as milliseconds.
  */
 export function catalogedTableAt(
   row: Row,
@@ -44,6 +44,7 @@ export function catalogedTableAt(
   const datasetId = textAt(row, 0);
   const observed = {
     datasetId,
+    schemaName: textAt(row, 17),
     tableName: textAt(row, 1),
     commitNumber: numberOrNullAt(row, 15),
     version: numberAt(row, 2),

@@ -20,7 +20,7 @@ import {
 } from '../../staging/engine/sql.ts';
 import type { PastLog, StrayColumn } from '../reader.ts';
 import { hasOtherColumns, knownColumnType, type RecordedColumn } from './columns.ts';
-import type { LoggedColumn } from './undo-logs.ts';
+import { type LoggedColumn, shownLog } from './undo-logs.ts';
 
 /** Reads the cells of a log in the order of the fields below, times as milliseconds. */
 export function pastLogAt(row: Row): PastLog {
@@ -61,7 +61,7 @@ function beginsLater(name: string, { firstCommit, firstTime, closedReason }: Pas
 
 export function altered({ datasetId, logName }: Pick<PastLog, 'datasetId' | 'logName'>): StorageError {
   return new StorageError(
-    `The undo log history.${logName} of ${datasetId} was dropped or altered outside feed-sync: its earlier states are not known.`,
+    `The undo log ${shownLog(logName)} of ${datasetId} was dropped or altered outside feed-sync: its earlier states are not known.`,
     {
       code: 'dataset_storage_failed',
       hint: `Have the log closed; later states are known then: feed-sync verify ${shellWord(datasetId)}`,

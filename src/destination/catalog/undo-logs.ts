@@ -76,10 +76,15 @@ export function nameInLog(columnName: string): string {
 
 /** Where a frozen table and its log are. */
 export interface Frozen {
-  readonly schema: 'history' | 'archived';
+  readonly schema: string;
   readonly name: string;
-  /** In schema `history`. */
+  /** As the catalog keeps names of logs. */
   readonly logName: string;
+}
+
+/** Returns the name of a log with its schema, for people. A log is in schema `history` unless the catalog says otherwise. */
+export function shownLog(logName: string): string {
+  return logName.includes('.') ? logName : `history.${logName}`;
 }
 
 /** Returns names in schema `history` for a table and its log that a commit freezes. */

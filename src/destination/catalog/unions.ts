@@ -59,7 +59,7 @@ export interface LeftOutColumn {
 }
 
 /** A table of the union. */
-type UnionMember = Pick<ObservedTable, 'datasetId' | 'tableName' | 'columns'>;
+type UnionMember = Pick<ObservedTable, 'datasetId' | 'schemaName' | 'tableName' | 'columns'>;
 
 interface UnionColumn {
   readonly columnName: string;
@@ -72,6 +72,7 @@ export interface UnionView {
   readonly leftOut: readonly LeftOutColumn[];
   readonly members: readonly {
     readonly datasetId: string;
+    readonly schemaName: string;
     readonly tableName: string;
     /** In the order of the columns of the view, the name of each in this table; null: this table has none. */
     readonly columnNames: readonly (string | null)[];
@@ -133,9 +134,9 @@ export function unionView(given: readonly UnionMember[]): UnionView | null {
     leftOut,
     members: members.map((member) => {
       const names = new Map(member.columns.map(({ columnName }) => [folded(columnName), columnName]));
-      const { datasetId, tableName } = member;
+      const { datasetId, schemaName, tableName } = member;
       const columnNames = columns.map(({ columnName }) => names.get(folded(columnName)) ?? null);
-      return { datasetId, tableName, columnNames };
+      return { datasetId, schemaName, tableName, columnNames };
     }),
   };
 }

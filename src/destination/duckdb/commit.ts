@@ -169,7 +169,7 @@ async function commitTogether(
       }
       made.push(resultOf(each, entry, ofDataset, commitNumber));
     }
-    for (const statement of statementsOf(writeEntries(entries, newest, 'main'))) await engine.run(statement);
+    for (const statement of statementsOf(writeEntries(entries, newest))) await engine.run(statement);
     return {
       written: await writeOutdatedUnions(engine, unions.options, changes),
       results: await withLostPasts(engine, made, current),

@@ -66,6 +66,7 @@ export async function readCurrent(
       return [
         datasetId,
         {
+          schemaName: 'main',
           tableName,
           live: table?.observed ?? null,
           checksum: table?.checksum ?? null,

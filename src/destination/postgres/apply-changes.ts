@@ -25,18 +25,18 @@ import { columnsAfter, recordedColumn } from '../catalog/columns.ts';
 import { type CatalogEntry, entryOfChanges } from '../catalog/entries.ts';
 import { isSameTable } from '../catalog/guard.ts';
 import type { Awaiting } from '../judge-commit.ts';
+import { qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { MAX_COLUMNS, withPossibleNames } from './column-names.ts';
 import { datasetError, PostgresError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
-import { analyzeStage, createStage, stageWithColumns, type Target } from './stage.ts';
+import { analyzeStage, makeStage, stageWithColumns, type Target } from './stage.ts';
 import {
   alterationTo,
   commentOnColumn,
   comments,
   type FoundTable,
   isSameType,
-  mirrored,
   sridOfColumn,
 } from './tables.ts';
 import {
@@ -99,10 +99,11 @@ async function applyChanges(turn: Turn, applying: Applying): Promise<CatalogEntr
   const { transaction, postgis, appliedAt } = turn;
   proveColumns(turn, job, live, current);
   await proveFirstValues(turn, live, net);
-  const target: Target = { tableName: live.tableName, columns, isNet: true };
+  const { schemaName, tableName, isDistributed } = current;
+  const target: Target = { schemaName, tableName, isDistributed, columns, isNet: true };
   await stage(turn, net, target);
   const found = current.found ?? NOTHING_FOUND;
-  const alteration = alterationTo(live.tableName, found, columns, postgis, turn.indexes);
+  const alteration = alterationTo(live, found, columns, postgis, turn.indexes);
   const { addsOrDrops } = alteration;
   if (addsOrDrops) await proveRows(turn, job, live, current.checksum);
   const before = addsOrDrops ? null : await readTouched(transaction, target);
@@ -121,11 +122,11 @@ async function applyChanges(turn: Turn, applying: Applying): Promise<CatalogEntr
     looksForAltered: false,
     async prove(net) {
       after = await readTouched(transaction, target);
-      rowCount = await countRows(transaction, live.tableName);
+      rowCount = await countRows(transaction, live);
       const { added, removed } = present(net, 'the rows of a net change are compared');
       prove(applying, { after, rowCount, expected: live.rowCount + added - removed });
       if (isSameContent(after, await readPresent(transaction, target))) return;
-      throw rowsAltered(live.tableName);
+      throw rowsAltered(live);
     },
   });
   if ('kind' in written) return written;
@@ -133,13 +134,13 @@ async function applyChanges(turn: Turn, applying: Applying): Promise<CatalogEntr
   // A column that was added is part of the hash of every row.
   const checksum =
     before === null
-      ? (await readContent(transaction, mirrored(live.tableName), columns)).checksum
+      ? (await readContent(transaction, qualified(live), columns)).checksum
       : await checksumAfter(turn, target, current.checksum, before, after);
   const described = columns.map(recordedColumn);
   const known = new Map(recordedColumns.map(({ columnName, description }) => [columnName, description]));
   for (const { column, columnName } of columns) {
     if ((known.get(columnName) ?? null) === column.description) continue;
-    await transaction.run(commentOnColumn(mirrored(live.tableName), columnName, column.description));
+    await transaction.run(commentOnColumn(qualified(live), columnName, column.description));
   }
   return entryOfChanges(job, {
     live,
@@ -160,7 +161,7 @@ const NOTHING_FOUND: FoundTable = { columns: new Map(), keyColumns: [], keyName:
 async function stage(turn: Turn, net: NetChange, target: Target): Promise<void> {
   const { transaction, postgis } = turn;
   const { columns } = target;
-  await transaction.run(createStage(target, postgis));
+  await makeStage(transaction, target, postgis);
   const values = columns.map((column, index) => ({
     value: `net.${netColumn(index)}`,
     type: column.type,
@@ -171,7 +172,7 @@ async function stage(turn: Turn, net: NetChange, target: Target): Promise<void> 
     columns: [...values, flag],
     from: `${netRows(net)} AS net`,
   });
-  await transaction.run(analyzeStage());
+  await analyzeStage(transaction, target);
 }
 
 /** Changes must not go into a table whose columns or key were changed by hand. */
@@ -190,23 +191,23 @@ function proveColumns({ postgis }: Turn, job: ChangesJob, live: ObservedTable, {
 async function proveRows(
   { transaction }: Turn,
   job: ChangesJob,
-  { tableName, columns }: ObservedTable,
+  live: ObservedTable,
   recorded: Checksum | null,
 ): Promise<void> {
   if (recorded === null) return;
-  const { checksum } = await readContent(transaction, mirrored(tableName), columns);
+  const { checksum } = await readContent(transaction, qualified(live), live.columns);
   if (checksum.version !== recorded.version || checksum.sum === recorded.sum) return;
-  throw inapplicableNet(job, `the rows of the table ${tableName} are not those it was left with`);
+  throw inapplicableNet(job, `the rows of the table ${live.tableName} are not those it was left with`);
 }
 
 /** The first value defines the coordinate system, so the column must hold no value before. */
 async function proveFirstValues(
   { transaction }: Turn,
-  { tableName }: ObservedTable,
+  live: ObservedTable,
   { firstValues }: NetChange,
 ): Promise<void> {
   for (const { columnName, refusal } of firstValues) {
-    const filled = `SELECT 1 FROM ${mirrored(tableName)} AS t WHERE t.${identifier(columnName)} IS NOT NULL LIMIT 1`;
+    const filled = `SELECT 1 FROM ${qualified(live)} AS t WHERE t.${identifier(columnName)} IS NOT NULL LIMIT 1`;
     if ((await transaction.rows(filled)).length > 0) throw refusal;
   }
 }
@@ -233,13 +234,13 @@ function prove({ job, net, current }: Applying, { after, rowCount, expected }: P
 /** Where none was recorded, or one of another way of hashing, it is computed anew. */
 async function checksumAfter(
   { transaction }: Turn,
-  { tableName, columns }: Target,
+  target: Target,
   recorded: Checksum | null,
   before: Content,
   after: Content,
 ): Promise<Checksum> {
   if (recorded === null || recorded.version !== after.checksum.version) {
-    return (await readContent(transaction, mirrored(tableName), columns)).checksum;
+    return (await readContent(transaction, qualified(target), target.columns)).checksum;
   }
   return { ...recorded, sum: recorded.sum - before.checksum.sum + after.checksum.sum };
 }

@@ -13,8 +13,9 @@ import type { KnownUnions, WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { deleteCandidate } from './candidates.ts';
-import { catalogTable } from './catalog/names.ts';
-import { type Current, readCurrent, readLiveLog } from './catalog/observed-state.ts';
+import { recoverPrepared, writeState } from './catalog/distributed.ts';
+import { ARCHIVE_SCHEMA, catalogTable, LIVE_SCHEMA, namedAs } from './catalog/names.ts';
+import { type Current, readCurrent, readLiveLog, type SchemaOf } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
@@ -24,7 +25,8 @@ import { type Lease, waitForEarlier } from './lease.ts';
 import { alterPatiently, isLocked, type LockPatience } from './lock-waits.ts';
 import { markCommitted } from './requests.ts';
 import { waitAtMost } from './settings.ts';
-import { ARCHIVE_SCHEMA, dropKey, exceedsAnIndex, type Indexes, LIVE_SCHEMA } from './tables.ts';
+import { emptyStage } from './stage.ts';
+import { dropKey, exceedsAnIndex, type Indexes } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { locksOfUnions, writeOutdatedUnions } from './unions.ts';
 
@@ -42,6 +44,8 @@ export interface Committing {
   readonly indexes: Indexes;
   readonly history: HistoryOptions;
   readonly unions: KnownUnions;
+  readonly schemaOf: SchemaOf;
+  readonly isCitus: boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -102,6 +106,7 @@ export async function commitWithRetries(
       return await repeated(committing, job, repetition);
     } catch (thrown) {
       if (isLocked(thrown)) committing.patience.noteVain();
+      await recover(committing, thrown);
       const next = attempt < MAX_ATTEMPTS ? repetitionAfter(thrown, repetition) : null;
       if (next === null) return lastError(thrown, repetition);
       repetition = next;
@@ -117,6 +122,11 @@ async function repeated(
 ): Promise<JobResult> {
   if (sent !== null && (await hasTakenEffect(committing, sent))) return completed(committing, sent);
   return await attemptOf(committing, job, dropsKey);
+}
+
+/** What a node has prepared, and does not end, keeps the rows of a dataset locked. Whatever else goes wrong, the next attempt shows. */
+async function recover({ connection, isCitus }: Committing, thrown: unknown): Promise<void> {
+  if (isCitus && isLocked(thrown)) await connection.transaction(recoverPrepared).catch(() => {});
 }
 
 /** Null: a repetition does not help. */
@@ -141,7 +151,7 @@ function isRepeatable(error: unknown): boolean {
 }
 
 async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: boolean): Promise<JobResult> {
-  const { place, connection, lease, postgis, clock } = committing;
+  const { place, connection, lease, postgis, schemaOf, clock } = committing;
   const path = searchPath(postgis);
   const now = clock.now();
   let attempted = null as Attempted | null;
@@ -150,7 +160,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
       async (transaction) => {
         const current = await forAll(place, async () => {
           await lease.holdAlone(transaction);
-          return await readCurrent(transaction, job.job.datasetId, postgis);
+          return await readCurrent(transaction, job.job.datasetId, postgis, schemaOf);
         });
         // Times never fall, so that each time names one state.
         const appliedAt = now > current.newestTime ? now : current.newestTime;
@@ -210,7 +220,7 @@ interface Attempt {
 }
 
 async function executed(
-  { place, writing, pipe, postgis, clock, patience, indexes, history, unions }: Committing,
+  { place, writing, pipe, postgis, clock, patience, indexes, history, unions, schemaOf }: Committing,
   { transaction, job, current, appliedAt, dropsKey }: Attempt,
 ): Promise<Attempted> {
   const { datasetId } = job.job;
@@ -230,23 +240,25 @@ async function executed(
     ),
   };
   await transaction.run(waitAtMost(lockWaitMs));
-  if (dropsKey && current.found !== null) await turn.alter(dropKey(current.tableName, current.found));
+  await writeState(transaction, current, datasetId, commitNumber);
+  if (dropsKey && current.found !== null) await turn.alter(dropKey(current, current.found));
   const entry = await job.execute(
     turn,
-    dropsKey ? await readCurrent(transaction, datasetId, postgis) : current,
+    dropsKey ? await readCurrent(transaction, datasetId, postgis, schemaOf) : current,
   );
   if (entry === null) return { commitNumber, result: { kind: 'stale-plan', datasetId }, written: [] };
   if (entry.kind === 'awaiting') throw new AwaitsApproval(entry.judged);
   refuseIfPinned(entry, current);
   const approved = approvedDigestOf(job.job);
   const statements = [
-    ...statementsOf(writeEntries([entry], current.newestNumber, LIVE_SCHEMA)),
+    ...statementsOf(writeEntries([entry], current.newestNumber)),
     deleteCandidate(datasetId),
     ...(approved === null ? [] : [markCommitted(datasetId, versionAfter(job.job), approved)]),
   ];
   await forAll(place, async () => {
     for (const statement of statements) await transaction.run(statement);
   });
+  await emptyStage(transaction, current);
   const written = await writeOutdatedUnions(turn, unions.options, { before: current.live, entry });
   const log = current.log === null ? null : await readLiveLog(transaction, datasetId);
   const lostPast = lostBy(current.log?.closing ?? null, log?.closing ?? null);
@@ -284,7 +296,9 @@ function resultOf(
 }
 
 function retired(job: ValidatedWrite['job'], tableName: string | null): JobResult {
-  const schema = job.kind === 'retirement' && job.how === 'keep' ? LIVE_SCHEMA : ARCHIVE_SCHEMA;
-  const table = tableName === null ? null : `${schema}.${tableName}`;
-  return { kind: 'retired', datasetId: job.datasetId, table };
+  const { datasetId } = job;
+  if (tableName === null) return { kind: 'retired', datasetId, table: null };
+  const usual = job.kind === 'retirement' && job.how === 'keep' ? LIVE_SCHEMA : ARCHIVE_SCHEMA;
+  const named = namedAs(tableName, usual);
+  return { kind: 'retired', datasetId, table: `${named.schemaName}.${named.tableName}` };
 }

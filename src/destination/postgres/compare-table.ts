@@ -23,6 +23,7 @@ import { plannedColumn } from '../catalog/restored-state.ts';
 import type { ChangedKey, Comparer, ContentComparison, ShownKey, ShownKeys } from '../comparer.ts';
 import { comparisonFailure } from '../comparison-failure.ts';
 import { MAX_KEY_CHARACTERS } from '../judge-commit.ts';
+import { qualified } from './catalog/names.ts';
 import { readCurrent } from './catalog/observed-state.ts';
 import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { makePipe, type Pipe } from './copy-rows.ts';
@@ -31,9 +32,8 @@ import { createDifference, DIFFERENCE, lowestKeys } from './difference.ts';
 import { destinationError } from './errors.ts';
 import { copyInto } from './job.ts';
 import { readServer } from './server.ts';
-import { STAGED, type Target } from './stage.ts';
+import { stageOf, type Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
-import { mirrored } from './tables.ts';
 import { differs, type Postgis, searchPath } from './types.ts';
 import { isSameContent, readContent } from './write-rows.ts';
 
@@ -133,15 +133,17 @@ class DatabaseComparer implements Comparer {
   ): Promise<ContentComparison> {
     const { engine, pipe, postgis } = this.#opened;
     const { datasetId, tableName, columns } = table;
-    const { live, found, recordedColumns, checksum } = await readCurrent(transaction, datasetId, postgis);
+    const current = await readCurrent(transaction, datasetId, postgis);
+    const { live, found, recordedColumns, checksum, schemaName, isDistributed } = current;
     if (live === null || !isPlannedFrom(live, table)) return { kind: 'moved' };
     const why =
       found === null ? `The table ${tableName} is missing.` : otherColumns(table, found.columns, postgis);
     if (why !== null) return { kind: 'other-columns', why };
-    const target: Target = { tableName, columns: recordedColumns.map(plannedColumn), isNet: false };
+    const planned = recordedColumns.map(plannedColumn);
+    const target: Target = { schemaName, tableName, isDistributed, columns: planned, isNet: false };
     const copy = copyInto(engine, pipe, { transaction, postgis });
     const staged = await stageContent({ transaction, postgis, copy }, target, columns, content, rows);
-    const actual = await readContent(transaction, mirrored(tableName), columns);
+    const actual = await readContent(transaction, qualified(table), columns);
     if (isSameContent(actual, staged))
       return {
         kind: 'equal',
@@ -192,7 +194,7 @@ async function findDifference(
 }
 
 async function readChanged(transaction: Transaction, target: Target): Promise<readonly ChangedKey[]> {
-  const { tableName, columns } = target;
+  const { columns } = target;
   const keys = columns.flatMap(({ role }, index) => (role === 'key' ? [`d.v${index}`] : []));
   const values = columns.filter(({ role }) => role !== 'key');
   const shown = keys.map((key) => `left(${key}::text, ${MAX_KEY_CHARACTERS})`);
@@ -200,7 +202,7 @@ async function readChanged(transaction: Transaction, target: Target): Promise<re
     differs(`t.${identifier(columnName)}`, `s.${identifier(columnName)}`, type),
   );
   const rows = await transaction.rows(`SELECT ${[...shown, ...changes].join(', ')}
-    FROM ${DIFFERENCE} AS d JOIN ${mirrored(tableName)} AS t ON t.ctid = d.place JOIN ${STAGED} AS s ON s.ctid = d.staged
+    FROM ${DIFFERENCE} AS d JOIN ${qualified(target)} AS t ON t.ctid = d.place JOIN ${stageOf(target)} AS s ON s.ctid = d.staged
     WHERE d.operation = 'changed' ORDER BY ${keys.join(', ')} LIMIT ${MAX_SHOWN_KEYS}`);
   return rows.map((row) => ({
     key: shownKeyAt(row, columns),

@@ -4,9 +4,10 @@ import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import { identifier, numberAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import type { CountedDataset, CountedKeys, CountedTable, StrayColumn } from '../reader.ts';
+import { type Named, qualified } from './catalog/names.ts';
 import { readTables, writeChecksum } from './catalog/observed-state.ts';
 import type { Transaction } from './connection.ts';
-import { isSameType, LIVE_SCHEMA, mirrored, readFound } from './tables.ts';
+import { isSameType, readFound } from './tables.ts';
 import { type Postgis, shownTypeName } from './types.ts';
 import { readContent } from './write-rows.ts';
 
@@ -36,20 +37,20 @@ async function countOne(
   observed: ObservedTable,
   recorded: Checksum | null,
 ): Promise<CountedTable | null> {
-  const found = (await readFound(transaction, observed.tableName))?.table ?? null;
+  const found = (await readFound(transaction, observed))?.table ?? null;
   if (found === null) return null;
   const keys = observed.columns.filter(({ role }) => role === 'key').map(({ columnName }) => columnName);
   const strayColumns = strayOf(observed, found.columns, postgis);
   const isHashed = strayColumns.length === 0;
   const { rowCount, checksum } = await readContent(
     transaction,
-    mirrored(observed.tableName),
+    qualified(observed),
     isHashed ? observed.columns : [],
   );
   const usable = keys.length > 0 && keys.every((key) => found.columns.has(key));
   return {
     rowCount,
-    keys: usable ? await countKeys(transaction, observed.tableName, keys) : null,
+    keys: usable ? await countKeys(transaction, observed, keys) : null,
     strayColumns,
     hasRecordedChecksum:
       isHashed && recorded?.version === checksum.version ? recorded.sum === checksum.sum : null,
@@ -58,11 +59,11 @@ async function countOne(
 
 async function countKeys(
   transaction: Transaction,
-  tableName: string,
+  named: Named,
   keyColumns: readonly string[],
 ): Promise<CountedKeys> {
   const keys = keyColumns.map(identifier);
-  const table = mirrored(tableName);
+  const table = qualified(named);
   const [nulls = []] = await transaction.rows(
     `SELECT count(*) FROM ${table} WHERE ${keys.map((key) => `${key} IS NULL`).join(' OR ')}`,
   );
@@ -104,9 +105,9 @@ export async function renewChecksum(transaction: Transaction, datasetId: string)
   const table = (await readTables(transaction, [datasetId])).get(datasetId);
   if (table === undefined) return null;
   const { observed, checksum: recorded } = table;
-  const { tableName, columns, commitNumber } = observed;
-  const { rowCount, checksum } = await readContent(transaction, mirrored(tableName), columns);
+  const { schemaName, tableName, columns, commitNumber } = observed;
+  const { rowCount, checksum } = await readContent(transaction, qualified(observed), columns);
   if (recorded?.version === checksum.version || rowCount !== observed.rowCount) return null;
   const isStored = await writeChecksum(transaction, { datasetId, commitNumber, ...checksum });
-  return isStored ? `${LIVE_SCHEMA}.${tableName}` : null;
+  return isStored ? `${schemaName}.${tableName}` : null;
 }

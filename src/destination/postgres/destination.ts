@@ -38,14 +38,17 @@ import { Validation } from '../validation.ts';
 import { validateChanges, validateChangesTogether } from './apply-changes.ts';
 import { DatabaseCandidates } from './candidates.ts';
 import { readCommits } from './catalog/commits.ts';
-import { makeCatalog } from './catalog/make-catalog.ts';
+import { makeCatalog, makeSchemas } from './catalog/make-catalog.ts';
+import { LIVE_SCHEMA } from './catalog/names.ts';
 import {
   giveNames,
   hasCatalog,
   readMeta,
   readNames,
   readProgress,
+  readSchemas,
   readWithMissing,
+  type SchemaOf,
 } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { unpinned } from './catalog/schema.ts';
@@ -54,6 +57,7 @@ import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
 import { destinationError } from './errors.ts';
 import { exportTable } from './export-table.ts';
+import { grantReaders } from './grants.ts';
 import type { ValidatedWrite } from './job.ts';
 import type { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
@@ -83,6 +87,8 @@ export interface PostgresOptions {
   readonly readers: readonly string[];
   /** The indexes of new tables. */
   readonly indexes: Indexes;
+  /** Returns the schema of a dataset that has no table yet; by default `feeds`. */
+  readonly schemaOf?: SchemaOf;
   /** The datasets that keep their history, and for how long; none by default. */
   readonly history?: HistoryOptions;
   /** Views over many tables; none by default. */
@@ -111,6 +117,7 @@ export interface Opened {
   readonly connection: Connection;
   readonly lease: Lease;
   readonly postgis: Postgis | null;
+  readonly isCitus: boolean;
   readonly pipe: Pipe;
   readonly validating: Engine;
   readonly writing: Engine;
@@ -124,6 +131,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
   readonly #unions: KnownUnions;
   readonly #pastLimit: PastLimit;
   readonly #patience: LockPatience;
+  readonly #schemaOf: SchemaOf;
   readonly requests: DatabaseRequests;
   readonly candidates: DatabaseCandidates;
 
@@ -134,6 +142,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     this.#pastLimit = new PastLimit(history.keepMs, clock);
     this.#unions = new KnownUnions(unions, log);
     this.#patience = new LockPatience(options);
+    this.#schemaOf = options.schemaOf ?? (() => LIVE_SCHEMA);
     this.requests = new DatabaseRequests({ url, clock }, opened.lease);
     this.candidates = new DatabaseCandidates({ url, clock }, opened.lease);
     const { place, validating } = opened;
@@ -160,6 +169,11 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     let written: readonly WrittenUnion[] = [];
     await this.#write(async (transaction) => {
       if (!(await hasCatalog(transaction))) await makeCatalog(transaction);
+      const schemas = new Set(datasetIds.map(this.#schemaOf));
+      if (await makeSchemas(transaction, schemas)) {
+        const { readers } = this.#options;
+        await grantReaders(transaction, readers, [...schemas, ...(await readSchemas(transaction))], place);
+      }
       const { service } = await readMeta(transaction, place);
       const alter = alterPatiently(transaction, this.#options, async () => []);
       written = await configureUnions({ transaction, alter, postgis }, this.#unions.options, datasetIds);
@@ -167,7 +181,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       if (hasEnrolment({ service, names: await readNames(transaction) }, enrolment)) return;
       for (const statement of statementsOf(serviceWrites(service, enrolment)))
         await transaction.run(statement);
-      await giveNames(transaction, datasetIds);
+      await giveNames(transaction, datasetIds, [...schemas]);
     });
     this.#unions.wrote(written);
   }
@@ -210,6 +224,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       indexes,
       history,
       unions: this.#unions,
+      schemaOf: this.#schemaOf,
       ...(signal === undefined ? {} : { signal }),
     };
   }

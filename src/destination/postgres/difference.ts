@@ -12,9 +12,9 @@ import type { Counts } from '../../model/records.ts';
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type KeyStatements, MAX_KEY_CHARACTERS } from '../judge-commit.ts';
+import { qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
-import { IS_PRESENT, STAGED, sameKey, type Target } from './stage.ts';
-import { mirrored } from './tables.ts';
+import { IS_PRESENT, sameKey, stageOf, type Target } from './stage.ts';
 import { differs } from './types.ts';
 
 /** Its columns: `operation`, `place` and `staged` (addresses), `is_counted`, and `v0`, `v1`, … in the order of the table's columns. */
@@ -56,7 +56,7 @@ export async function createDifference(transaction: Transaction, differing: Diff
 }
 
 function selectDifference({ target, known, keepsRows }: Differing): string {
-  const { tableName, columns, isNet } = target;
+  const { columns, isNet } = target;
   const values = columns.map((column, index) => `${valueBefore(column, known, keepsRows)} AS v${index}`);
   const differ = (some: readonly PlannedColumn[]): string => {
     const conditions = some
@@ -68,8 +68,8 @@ function selectDifference({ target, known, keepsRows }: Differing): string {
   const isPresent = isNet ? `s.${IS_PRESENT}` : 'true';
   const counted = differ(columns.filter(({ columnName }) => known.has(columnName)));
   const join = isNet
-    ? `${STAGED} AS s LEFT JOIN ${mirrored(tableName)} AS t`
-    : `${mirrored(tableName)} AS t FULL JOIN ${STAGED} AS s`;
+    ? `${stageOf(target)} AS s LEFT JOIN ${qualified(target)} AS t`
+    : `${qualified(target)} AS t FULL JOIN ${stageOf(target)} AS s`;
   const isRemoved = isNet ? `NOT s.${IS_PRESENT}` : 's.ctid IS NULL';
   return `SELECT CASE WHEN t.ctid IS NULL THEN 'added' WHEN ${isRemoved} THEN 'removed' ELSE 'changed' END AS operation,
       t.ctid AS place, s.ctid AS staged, ${isThere} AND ${isPresent} AND ${counted} AS is_counted, ${values.join(', ')}

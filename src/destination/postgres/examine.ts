@@ -4,12 +4,17 @@ import type { Clock } from '../../lib/clock.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import { booleanAt, identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { macroNames } from '../catalog/undo-logs.ts';
-import { CATALOG_SCHEMA, catalogTable, HISTORY_SCHEMA } from './catalog/names.ts';
+import {
+  ARCHIVE_SCHEMA,
+  CATALOG_SCHEMA,
+  catalogTable,
+  HISTORY_SCHEMA,
+  LIVE_SCHEMA,
+} from './catalog/names.ts';
 import { hasCatalog } from './catalog/observed-state.ts';
 import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { destinationError } from './errors.ts';
 import { readServer, type Server } from './server.ts';
-import { ARCHIVE_SCHEMA, LIVE_SCHEMA } from './tables.ts';
 
 const SCHEMAS: readonly string[] = [LIVE_SCHEMA, CATALOG_SCHEMA, ARCHIVE_SCHEMA, HISTORY_SCHEMA];
 
@@ -109,8 +114,8 @@ const SELECT_MISSING_RIGHTS = `SELECT 'create temporary tables in the database'
 const SELECT_FOREIGN_TABLES = `
   UNION ALL SELECT 'own the table ' || n.nspname || '.' || c.relname FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${text(LIVE_SCHEMA)} AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')
-      AND c.relname IN (SELECT table_name FROM ${catalogTable('datasets')})`;
+    WHERE c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')
+      AND (n.nspname, c.relname) IN (SELECT schema_name, table_name FROM ${catalogTable('datasets')})`;
 
 /** No session can change them, or may. A role that commits sets the others by itself. */
 const SELECT_UNSAFE = `SELECT name || ' = ' || setting FROM pg_settings WHERE (name, setting) IN

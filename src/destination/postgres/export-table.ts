@@ -15,11 +15,11 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, integer, text } from '../../staging/engine/sql.ts';
 import { explainExport, writeGeoParquet } from '../../staging/geoparquet.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
+import { qualified } from './catalog/names.ts';
 import { readTables } from './catalog/observed-state.ts';
 import type { Connection, Transaction } from './connection.ts';
 import { type Pipe, writingEnd } from './copy-rows.ts';
 import { PostgresError, sentence } from './errors.ts';
-import { mirrored } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 
 /** DuckDB reads CSV in blocks, and each line has to fit into one. */
@@ -112,9 +112,11 @@ async function throughPipe(
 }
 
 /** In the order of the catalog, which is that of the schema. */
-function selectTexts({ tableName, columns }: ObservedTable, postgis: Postgis | null): string {
-  const values = columns.map(({ columnName, type }) => writtenValue(identifier(columnName), type, postgis));
-  return `SELECT ${values.join(', ')} FROM ${mirrored(tableName)}`;
+function selectTexts(table: ObservedTable, postgis: Postgis | null): string {
+  const values = table.columns.map(({ columnName, type }) =>
+    writtenValue(identifier(columnName), type, postgis),
+  );
+  return `SELECT ${values.join(', ')} FROM ${qualified(table)}`;
 }
 
 /** Days and microseconds since 1970, because the two databases write times before our era in different ways. */

@@ -18,6 +18,7 @@ import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import type { CommittedVersion } from '../catalog/undo-logs.ts';
 import type { Awaiting } from '../judge-commit.ts';
+import { type Named, qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { refuseTooManyColumns, withPossibleNames } from './column-names.ts';
 import type { Transaction } from './connection.ts';
@@ -25,7 +26,7 @@ import { datasetError, PostgresError, sentence } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import { logOfCommit } from './past/commit-log.ts';
 import { freezeKept } from './past/history.ts';
-import { analyzeStage, createStage, STAGED, stageWithColumns } from './stage.ts';
+import { analyzeStage, makeStage, stageOf, stageWithColumns } from './stage.ts';
 import {
   addKey,
   alterationTo,
@@ -33,7 +34,6 @@ import {
   createTable,
   type FoundTable,
   geometryOf,
-  mirrored,
   sridOfColumn,
 } from './tables.ts';
 import { type Content, isSameContent, readContent, rowsAltered } from './write-rows.ts';
@@ -100,9 +100,8 @@ interface Loaded extends Content {
 /** Nobody sees the table before the end of the transaction, so it is filled before it gets its key and its indexes. */
 async function make(turn: Turn, { job, plan, current }: Loading): Promise<Loaded | Awaiting> {
   const { transaction, postgis } = turn;
-  const { tableName } = current;
-  const table = mirrored(tableName);
-  await transaction.run(createTable(tableName, plan.columns, postgis));
+  const table = qualified(current);
+  await transaction.run(createTable(current, plan.columns, postgis));
   const list = plan.columns.map(({ columnName }) => identifier(columnName)).join(', ');
   await turn.copy(`${table} (${list})`, copied(plan));
   const content = await readContent(transaction, table, plan.columns);
@@ -122,14 +121,16 @@ export async function finishTable(
   version: CommittedVersion & { readonly datasetId: string },
 ): Promise<void> {
   const { transaction, postgis, indexes } = turn;
-  const { tableName, live } = current;
-  const table = mirrored(tableName);
-  await addKey(transaction, tableName, columns, indexes);
+  const { live } = current;
+  const table = qualified(current);
+  await addKey(transaction, current, columns, indexes);
   for (const statement of columns.flatMap((column) => geometryOf(table, column, postgis, indexes))) {
     await transaction.run(statement);
   }
   await transaction.run(comments(table, version.datasetId, columns).join(';\n'));
   await transaction.run(`ANALYZE ${table}`);
+  // A commit that makes nothing needs one node alone.
+  if (current.isDistributed) await makeStage(transaction, { ...current, columns, isNet: true }, postgis);
   const log = await logOfCommit(turn, {
     current,
     live,
@@ -147,17 +148,18 @@ async function edit(
   found: FoundTable,
 ): Promise<Loaded | Awaiting> {
   const { transaction, postgis, indexes } = turn;
-  const { tableName } = current;
+  const { schemaName, tableName, isDistributed } = current;
   const { columns } = plan;
-  const table = mirrored(tableName);
-  const target = { tableName, columns, isNet: false };
-  await transaction.run(createStage(target, postgis));
+  const table = qualified(current);
+  const target = { schemaName, tableName, isDistributed, columns, isNet: false };
+  const stage = stageOf(target);
+  await makeStage(transaction, target, postgis);
   await turn.copy(stageWithColumns(target), copied(plan));
-  const staged = await readContent(transaction, STAGED, columns);
+  const staged = await readContent(transaction, stage, columns);
   refuseOtherCount(job, staged.rowCount);
-  await proveKeys(transaction, job, STAGED, columns, staged.rowCount);
-  await transaction.run(analyzeStage());
-  const alteration = alterationTo(tableName, found, columns, postgis, indexes);
+  await proveKeys(transaction, job, stage, columns, staged.rowCount);
+  await analyzeStage(transaction, target);
+  const alteration = alterationTo(current, found, columns, postgis, indexes);
   const { rowCount } = staged;
   const { gate, digest } = job;
   await turn.alter(await freezeKept(transaction, current));
@@ -171,7 +173,7 @@ async function edit(
     digest: () => digest,
     rowCount,
     looksForAltered: true,
-    prove: async () => proveEqual(tableName, await readContent(transaction, table, columns), staged),
+    prove: async () => proveEqual(current, await readContent(transaction, table, columns), staged),
   });
   if ('kind' in written) return written;
   await transaction.run(comments(table, job.datasetId, columns).join(';\n'));
@@ -179,8 +181,8 @@ async function edit(
 }
 
 /** Proves that the table has the content of the snapshot, whatever it had before. @throws PostgresError */
-function proveEqual(tableName: string, content: Content, staged: Content): void {
-  if (!isSameContent(content, staged)) throw rowsAltered(tableName);
+function proveEqual(named: Named, content: Content, staged: Content): void {
+  if (!isSameContent(content, staged)) throw rowsAltered(named);
 }
 
 function copied(plan: TablePlan) {

@@ -10,11 +10,12 @@ import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { literalPattern } from '../../staging/engine/sql.ts';
 import type { Destination } from '../destination.ts';
 import type { CommitSource, ExportSource } from '../publication.ts';
+import { recoverPrepared } from './catalog/distributed.ts';
 import { completeCatalog, makeCatalog, makeHistory } from './catalog/make-catalog.ts';
-import { hasCatalog } from './catalog/observed-state.ts';
+import { hasCatalog, readSchemas } from './catalog/observed-state.ts';
 import { Connection, type Transaction } from './connection.ts';
 import { makePipe } from './copy-rows.ts';
-import { PostgresDestination, type PostgresOptions } from './destination.ts';
+import { type Opened, PostgresDestination, type PostgresOptions } from './destination.ts';
 import { destinationError } from './errors.ts';
 import { grantReaders } from './grants.ts';
 import { Lease, WRITES_ALONE } from './lease.ts';
@@ -33,14 +34,14 @@ export async function openPostgres(
   await using opened = new AsyncDisposableStack();
   opened.defer(() => connection.close());
   try {
-    const postgis = await connection.transaction(async (transaction) => {
+    const { postgis, citus } = await connection.transaction(async (transaction) => {
       const server = await readServer(transaction);
       refuseServer(server, place);
       await transaction.run(ONE_START);
       if (await hasCatalog(transaction)) await completeCatalog(transaction, place);
       else await makeCatalog(transaction);
       await makeHistory(transaction);
-      return server.postgis;
+      return server;
     });
     const pipe = await makePipe(
       join(dataDirectory, 'postgres.pipe'),
@@ -48,46 +49,66 @@ export async function openPostgres(
       options.programPath,
       clock,
     );
-    const { exportFolder = null } = options;
-    const engineOptions = {
-      directories: [
-        dataDirectory,
-        literalPattern(dataDirectory),
-        ...(exportFolder === null ? [] : [exportFolder]),
-      ],
-      guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
-      memoryLimitBytes: options.memoryLimitBytes / 2,
-      clock,
-      ...(signal === undefined ? {} : { signal }),
-    };
-    const validating = new Engine({
-      ...engineOptions,
-      threads: 1,
-      temporaryDirectory: temporaryDirectory(dataDirectory, 'validating'),
-    });
-    opened.defer(() => validating.close());
-    const writing = new Engine({
-      ...engineOptions,
-      threads: options.threads,
-      inAnyOrder: true,
-      temporaryDirectory: temporaryDirectory(dataDirectory, 'large'),
-    });
-    opened.defer(() => writing.close());
+    const { validating, writing } = openEngines(options, opened);
     const onRenewed = async (beside: Transaction): Promise<void> => {
       await connection.noteWork(beside);
       await connection.endLost(beside, WRITES_ALONE);
     };
     const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed });
     opened.defer(() => lease.release());
+    const isCitus = citus !== null;
+    if (isCitus) await connection.transaction(recoverPrepared);
     await connection.transaction(async (transaction) => {
       await lease.holdAlone(transaction);
-      await grantReaders(transaction, options.readers, place);
+      await grantReaders(transaction, options.readers, await readSchemas(transaction), place);
     });
     opened.move();
-    return new PostgresDestination(options, { place, connection, lease, postgis, pipe, validating, writing });
+    return new PostgresDestination(options, {
+      place,
+      connection,
+      lease,
+      postgis,
+      isCitus,
+      pipe,
+      validating,
+      writing,
+    });
   } catch (error) {
     throw destinationError(error, place);
   }
+}
+
+/** The engines that read files and write rows: they are closed with `opened`. */
+function openEngines(
+  options: PostgresOptions,
+  opened: AsyncDisposableStack,
+): Pick<Opened, 'validating' | 'writing'> {
+  const { dataDirectory, exportFolder = null, clock, signal } = options;
+  const engineOptions = {
+    directories: [
+      dataDirectory,
+      literalPattern(dataDirectory),
+      ...(exportFolder === null ? [] : [exportFolder]),
+    ],
+    guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
+    memoryLimitBytes: options.memoryLimitBytes / 2,
+    clock,
+    ...(signal === undefined ? {} : { signal }),
+  };
+  const validating = new Engine({
+    ...engineOptions,
+    threads: 1,
+    temporaryDirectory: temporaryDirectory(dataDirectory, 'validating'),
+  });
+  opened.defer(() => validating.close());
+  const writing = new Engine({
+    ...engineOptions,
+    threads: options.threads,
+    inAnyOrder: true,
+    temporaryDirectory: temporaryDirectory(dataDirectory, 'large'),
+  });
+  opened.defer(() => writing.close());
+  return { validating, writing };
 }
 
 /** A lock of the database until the end of the transaction: of instances that start at once only one makes the catalog. */

@@ -18,7 +18,14 @@ import type {
   Rendered,
   SimulatedRollback,
 } from '../reader.ts';
-import { hasCatalog, readMeta, readWithMissing } from './catalog/observed-state.ts';
+import { LIVE_SCHEMA } from './catalog/names.ts';
+import {
+  hasCatalog,
+  hasCitus,
+  readLiveSchemas,
+  readMeta,
+  readWithMissing,
+} from './catalog/observed-state.ts';
 import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
 import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { countDatasets } from './count-tables.ts';
@@ -29,7 +36,6 @@ import { pastCatalog, readPastLogs } from './past/past-logs.ts';
 import { comparePastTables } from './past/past-tables.ts';
 import { readServer } from './server.ts';
 import { firstStatementsOfQuery } from './settings.ts';
-import { LIVE_SCHEMA } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { readUnions } from './unions.ts';
 
@@ -92,7 +98,7 @@ class PostgresReader implements DestinationReader {
 
   bytes(): Promise<number> {
     return this.#reading(async (transaction) =>
-      numberAt((await transaction.rows(selectBytes()))[0] ?? [], 0),
+      numberAt((await transaction.rows(selectBytes(await hasCitus(transaction))))[0] ?? [], 0),
     );
   }
 
@@ -142,7 +148,8 @@ class PostgresReader implements DestinationReader {
   /** Begins the transaction of a result, which ends with its last row: all that `work` reads is of one state. */
   async #asking<T>(isReadOnly: boolean, work: () => Promise<T>): Promise<T> {
     try {
-      await this.#connection.begin(this.#begin(isReadOnly));
+      const schemas = await this.#reading(readLiveSchemas);
+      await this.#connection.begin(this.#begin(isReadOnly, schemas));
       return await work();
     } catch (error) {
       await this.#connection.rollBack();
@@ -166,8 +173,13 @@ class PostgresReader implements DestinationReader {
   }
 
   /** Names without a schema are those of the mirrored tables, then those that the role sees anyway. */
-  #begin(isReadOnly: boolean): readonly string[] {
-    const path = [LIVE_SCHEMA, ...(this.#postgis === null ? [] : [this.#postgis.schema]), 'public'];
+  #begin(isReadOnly: boolean, schemas: readonly string[]): readonly string[] {
+    const path = [
+      LIVE_SCHEMA,
+      ...schemas,
+      ...(this.#postgis === null ? [] : [this.#postgis.schema]),
+      'public',
+    ];
     const searched = [...new Set(path)].map(identifier).join(', ');
     return firstStatementsOfQuery(searched, isReadOnly, MAX_QUERY_MS);
   }

@@ -16,13 +16,14 @@ import { type CatalogEntry, entryOfRepair } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { plannedColumn } from '../catalog/restored-state.ts';
 import type { Awaiting } from '../judge-commit.ts';
+import { qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { strayOf } from './count-tables.ts';
 import { datasetError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import type { Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
-import { alterationTo, type FoundTable, mirrored } from './tables.ts';
+import { alterationTo, type FoundTable } from './tables.ts';
 import { isSameContent, readContent } from './write-rows.ts';
 import { writeStaged } from './write-staged.ts';
 
@@ -48,9 +49,11 @@ async function repair(
   const { transaction, postgis, indexes, appliedAt } = turn;
   const { tableName, version, publishedAt, columns } = live;
   const found = repairable(turn, live, current.found);
-  const target: Target = { tableName, columns: recordedColumns.map(plannedColumn), isNet: false };
+  const { schemaName, isDistributed } = current;
+  const planned = recordedColumns.map(plannedColumn);
+  const target: Target = { schemaName, tableName, isDistributed, columns: planned, isNet: false };
   const staged = await stageContent(turn, target, columns, job.content, content);
-  const table = mirrored(tableName);
+  const table = qualified(target);
   if (isSameContent(await readContent(transaction, table, columns), staged)) {
     const message = `The table ${tableName} is equal to the content of the service: nothing is to be repaired.`;
     throw new StorageError(message, { code: 'dataset_storage_failed' });
@@ -62,7 +65,7 @@ async function repair(
     current,
     found,
     version: { datasetId: job.datasetId, version, publishedAt },
-    alteration: alterationTo(tableName, found, target.columns, postgis, indexes),
+    alteration: alterationTo(target, found, target.columns, postgis, indexes),
     gate: undefined,
     digest: () => '',
     rowCount: staged.rowCount,

@@ -19,6 +19,8 @@ export interface Server {
   /** Whether triggers and foreign keys do nothing in the sessions of the role, which may not change that. */
   readonly areTriggersOff: boolean;
   readonly postgis: (Postgis & { readonly version: string }) | null;
+  /** The version of Citus; null where the database has none. */
+  readonly citus: string | null;
 }
 
 export async function readServer(transaction: Transaction): Promise<Server> {
@@ -27,6 +29,7 @@ export async function readServer(transaction: Transaction): Promise<Server> {
     current_setting('session_replication_role') = 'replica'`);
   const [postgis] = await transaction.rows(`SELECT n.nspname::text, e.extversion FROM pg_extension e
     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'postgis'`);
+  const [citus] = await transaction.rows("SELECT extversion FROM pg_extension WHERE extname = 'citus'");
   return {
     majorVersion: numberAt(row, 0),
     version: textAt(row, 1),
@@ -35,6 +38,7 @@ export async function readServer(transaction: Transaction): Promise<Server> {
     isInRecovery: booleanAt(row, 4),
     areTriggersOff: booleanAt(row, 5),
     postgis: postgis === undefined ? null : { schema: textAt(postgis, 0), version: textAt(postgis, 1) },
+    citus: citus === undefined ? null : textAt(citus, 0),
   };
 }
 

@@ -5,10 +5,11 @@ import type { ObservedColumn, VersionContent } from '../../model/write-jobs.ts';
 import { netColumn } from '../../staging/changes/columns.ts';
 import { identifier, numberAt, tuple } from '../../staging/engine/sql.ts';
 import { type ContentRows, proveExpected } from '../../staging/version-content.ts';
+import { qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
 import type { Turn } from './job.ts';
-import { analyzeStage, createStage, STAGED, stageWithColumns, type Target } from './stage.ts';
-import { mirrored, sridOfColumn } from './tables.ts';
+import { analyzeStage, makeStage, stageOf, stageWithColumns, type Target } from './stage.ts';
+import { sridOfColumn } from './tables.ts';
 import { type Content, hasRepeatedKey, readContent, selectHashes } from './write-rows.ts';
 
 /**
@@ -22,15 +23,15 @@ export async function stageContent(
   content: VersionContent,
   { select }: ContentRows,
 ): Promise<Content> {
-  await transaction.run(createStage(target, postgis));
+  await makeStage(transaction, target, postgis);
   const copied = columns.map((column, position) => {
     return { value: `rows.${netColumn(position)}`, type: column.type, srid: sridOfColumn(column) };
   });
   await copy(stageWithColumns(target), { columns: copied, from: `(${select}) AS rows` });
-  const staged = await readContent(transaction, STAGED, target.columns);
+  const staged = await readContent(transaction, stageOf(target), target.columns);
   const keys = await countKeys(transaction, target);
   proveExpected(content, { rowCount: staged.rowCount, ...(keys ?? everyRow(staged)) });
-  await transaction.run(analyzeStage());
+  await analyzeStage(transaction, target);
   return staged;
 }
 
@@ -39,12 +40,14 @@ function everyRow({ rowCount }: Content) {
 }
 
 /** Null for a table without keys. */
-async function countKeys(transaction: Transaction, { columns }: Target) {
-  const names = columns.flatMap(({ role, columnName }) => (role === 'key' ? identifier(columnName) : []));
+async function countKeys(transaction: Transaction, target: Target) {
+  const names = target.columns.flatMap(({ role, columnName }) =>
+    role === 'key' ? identifier(columnName) : [],
+  );
   if (names.length === 0) return null;
   const whole = names.map((name) => `${name} IS NOT NULL`).join(' AND ');
   const [row = []] = await transaction.rows(
-    `SELECT count(*) FILTER (WHERE ${whole}), count(DISTINCT ${tuple(names)}) FROM ${STAGED}`,
+    `SELECT count(*) FILTER (WHERE ${whole}), count(DISTINCT ${tuple(names)}) FROM ${stageOf(target)}`,
   );
   return { keyedRows: numberAt(row, 0), keys: numberAt(row, 1) };
 }
@@ -55,15 +58,12 @@ export async function hasKeys(transaction: Transaction, target: Target): Promise
 }
 
 /** Compares whole rows by their hashes, as multisets: for a table without keys, or one whose keys are repeated. */
-export async function compareWholeRows(
-  transaction: Transaction,
-  { tableName, columns }: Target,
-): Promise<RowDifference> {
+export async function compareWholeRows(transaction: Transaction, target: Target): Promise<RowDifference> {
   const side = (table: string, sign: number) =>
-    `SELECT h, ${sign} AS sign FROM (${selectHashes(table, columns)}) AS side`;
+    `SELECT h, ${sign} AS sign FROM (${selectHashes(table, target.columns)}) AS side`;
   const [row = []] = await transaction.rows(`SELECT coalesce(sum(greatest(excess, 0)), 0)::bigint,
       coalesce(sum(greatest(-excess, 0)), 0)::bigint
-    FROM (SELECT sum(sign) AS excess FROM (${side(STAGED, 1)} UNION ALL ${side(mirrored(tableName), -1)}) AS sides
+    FROM (SELECT sum(sign) AS excess FROM (${side(stageOf(target), 1)} UNION ALL ${side(qualified(target), -1)}) AS sides
       GROUP BY h) AS counted`);
   return { added: numberAt(row, 0), changed: null, removed: numberAt(row, 1) };
 }

@@ -3,25 +3,13 @@
 import { sridOf } from '../../staging/coordinate-systems.ts';
 import { booleanAt, identifier, text, textAt, textListAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import { type Named, qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
 import { PostgresError } from './errors.ts';
 import { type Postgis, shownTypeName, typeName } from './types.ts';
 
-/** The schemas of mirrored data: live and kept tables, and retired ones. */
-export const LIVE_SCHEMA = 'feeds';
-export const ARCHIVE_SCHEMA = 'archived';
-
 /** Leaves room on each page for the next version of a row, so that an update touches no index. */
 const FILL_FACTOR = 90;
-
-/** Returns the SQL name of a table of mirrored data. */
-export function mirrored(tableName: string): string {
-  return `${identifier(LIVE_SCHEMA)}.${identifier(tableName)}`;
-}
-
-export function archived(tableName: string): string {
-  return `${identifier(ARCHIVE_SCHEMA)}.${identifier(tableName)}`;
-}
 
 /** Returns the number of the coordinate system of a column: 0 where it is unknown. */
 export function sridOfColumn({ type, crs }: Pick<PlannedColumn, 'type' | 'crs'>): number {
@@ -29,12 +17,12 @@ export function sridOfColumn({ type, crs }: Pick<PlannedColumn, 'type' | 'crs'>)
 }
 
 export function createTable(
-  tableName: string,
+  named: Named,
   columns: readonly PlannedColumn[],
   postgis: Postgis | null,
 ): string {
   const defined = columns.map((column) => definition(column, postgis));
-  return `CREATE TABLE ${mirrored(tableName)} (${defined.join(', ')}) WITH (fillfactor = ${FILL_FACTOR})`;
+  return `CREATE TABLE ${qualified(named)} (${defined.join(', ')}) WITH (fillfactor = ${FILL_FACTOR})`;
 }
 
 function definition(
@@ -58,11 +46,11 @@ const OF_TOO_LONG_ROWS = 'RelationGetBufferForTuple';
  */
 export async function addKey(
   transaction: Transaction,
-  tableName: string,
+  named: Named,
   columns: readonly PlannedColumn[],
   indexes: Indexes,
 ): Promise<void> {
-  const table = mirrored(tableName);
+  const table = qualified(named);
   const keys = columns.filter(({ role }) => role === 'key').map(({ columnName }) => identifier(columnName));
   const added = [
     `ALTER TABLE ${table} ADD PRIMARY KEY (${keys.join(', ')})`,
@@ -95,9 +83,9 @@ export function exceedsAnIndex(error: unknown): error is PostgresError {
 }
 
 /** Returns the statements that drop the key of a table; none where it has none. */
-export function dropKey(tableName: string, { keyName, keyColumns }: FoundTable): readonly string[] {
+export function dropKey(named: Named, { keyName, keyColumns }: FoundTable): readonly string[] {
   if (keyName === null) return [];
-  const table = mirrored(tableName);
+  const table = qualified(named);
   return [
     dropConstraint(table, keyName),
     ...keyColumns.map((name) => nullable(table, name)),
@@ -164,10 +152,9 @@ interface FoundCheck {
 /** Returns the kind of an object of this name in words for people, and the table where it is one; null where there is none. */
 export async function readFound(
   transaction: Transaction,
-  tableName: string,
-  schema = LIVE_SCHEMA,
+  { schemaName, tableName }: Named,
 ): Promise<{ readonly kind: string; readonly table: FoundTable | null } | null> {
-  const named = `n.nspname = ${text(schema)} AND c.relname = ${text(tableName)}`;
+  const named = `n.nspname = ${text(schemaName)} AND c.relname = ${text(tableName)}`;
   const [object] = await transaction.rows(`SELECT c.relkind::text FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE ${named} AND c.relkind <> 'i'`);
   if (object === undefined) return null;
@@ -224,13 +211,13 @@ export interface Alteration {
  * that goes, the server refuses the statement.
  */
 export function alterationTo(
-  tableName: string,
+  named: Named,
   found: FoundTable,
   columns: readonly PlannedColumn[],
   postgis: Postgis | null,
   indexes: Indexes,
 ): Alteration {
-  const table = mirrored(tableName);
+  const table = qualified(named);
   const kept = (column: PlannedColumn): boolean =>
     isSameType(found.columns.get(column.columnName), column, postgis);
   const keptNames = new Set(columns.filter(kept).map(({ columnName }) => columnName));

@@ -29,7 +29,7 @@ import {
   unionView,
   type WrittenUnion,
 } from '../catalog/unions.ts';
-import { CATALOG_SCHEMA, catalogTable } from './catalog/names.ts';
+import { CATALOG_SCHEMA, catalogTable, LIVE_SCHEMA, qualified } from './catalog/names.ts';
 import { hasCatalog, readTables } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { selectMeta } from './catalog/schema.ts';
@@ -37,7 +37,7 @@ import type { Transaction } from './connection.ts';
 import { strayOf } from './count-tables.ts';
 import { PostgresError, sentence } from './errors.ts';
 import type { Turn } from './job.ts';
-import { isSameType, LIVE_SCHEMA, mirrored } from './tables.ts';
+import { isSameType } from './tables.ts';
 import { type Postgis, typeName } from './types.ts';
 
 /** The server plans and locks each table of a view for each query, so an operator makes no larger union. A feed may let one grow. */
@@ -64,6 +64,11 @@ export async function writeOutdatedUnions(
   return await writeUnions(writer, wrong, recorded);
 }
 
+/** Returns the view of a union as SQL. */
+function viewOf(name: string): string {
+  return qualified({ schemaName: LIVE_SCHEMA, tableName: name });
+}
+
 /** True where somebody dropped or altered the view of a union that has tables, and where nothing has the name of another one. */
 function isLost(record: RecordedUnion | undefined, relations: ReadonlyMap<string, Relation>): boolean {
   if (record === undefined) return false;
@@ -80,7 +85,7 @@ export async function locksOfUnions(
   const names = unions.filter((union) => union.includes(datasetId)).map(({ name }) => name);
   if (names.length === 0) return [];
   const relations = await readRelations(transaction, names);
-  const views = names.filter((name) => relations.get(name)?.isOurs === true).map(mirrored);
+  const views = names.filter((name) => relations.get(name)?.isOurs === true).map(viewOf);
   return views.length === 0 ? [] : [`LOCK TABLE ${views.join(', ')} IN ACCESS EXCLUSIVE MODE`];
 }
 
@@ -288,12 +293,13 @@ async function readAltered(
   tables: readonly ObservedTable[],
   postgis: Postgis | null,
 ): Promise<ReadonlySet<string>> {
-  const names = tables.map(({ tableName }) => tableName);
-  const rows = await transaction.rows(`SELECT c.relname::text, ${COLUMNS_AS_JSON}
-    FROM pg_class c WHERE ${isRelationOf(names)} AND c.relkind = 'r'`);
+  const names = tables.map((table) => `to_regclass(${text(qualified(table))})`);
+  const rows = await transaction.rows(`SELECT n.nspname || '.' || c.relname, ${COLUMNS_AS_JSON}
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid IN (${['NULL', ...names].join(', ')}) AND c.relkind = 'r'`);
   const found = new Map(rows.map((row) => [textAt(row, 0), columnsAt(row, 1)]));
   const isAltered = (table: ObservedTable): boolean =>
-    strayOf(table, found.get(table.tableName) ?? new Map(), postgis).some(
+    strayOf(table, found.get(`${table.schemaName}.${table.tableName}`) ?? new Map(), postgis).some(
       ({ expected }) => expected !== null,
     );
   return new Set(tables.filter(isAltered).map(({ datasetId }) => datasetId));
@@ -321,20 +327,20 @@ async function writeUnion(
   const view = unionView(members);
   const isReplaced = relation !== null && !relation.isIntact;
   const isDropped = isReplaced && !relation.isNeeded && !relation.isOfUnion;
-  if (isDropped) await alter([`DROP VIEW ${mirrored(name)}`]);
+  if (isDropped) await alter([`DROP VIEW ${viewOf(name)}`]);
   const found = isDropped || relation === null ? NOTHING : relation;
   const renamed = renamedColumns(found);
   await alter([...renamed].map(([now, own]) => renameColumn(name, now, own)));
   const existing = new Map([...found.columns].map(([now, type]) => [renamed.get(now) ?? now, type]));
   if (view === null && existing.size === 0) return;
   const columns = shownColumns(view, existing, postgis);
-  const selects = (view?.members ?? []).map(({ datasetId, tableName, columnNames }) => {
+  const selects = (view?.members ?? []).map(({ datasetId, schemaName, tableName, columnNames }) => {
     const cells = columns.map(({ columnName, type, index }) => {
       if (columnName === UNION_ID_COLUMN) return `${text(datasetId)}::text`;
       const own = index === null ? null : (columnNames[index] ?? null);
       return own === null ? `NULL::${type}` : identifier(own);
     });
-    return `SELECT ${cells.join(', ')} FROM ${mirrored(tableName)}`;
+    return `SELECT ${cells.join(', ')} FROM ${qualified({ schemaName, tableName })}`;
   });
   const none = `SELECT ${columns.map(({ type }) => `NULL::${type}`).join(', ')} WHERE false`;
   const body = selects.length === 0 ? none : selects.join(' UNION ALL ');
@@ -344,10 +350,8 @@ async function writeUnion(
   await setComment(transaction, `FUNCTION ${functionOf(name)}`, comment);
   if (columns.length === existing.size && !isReplaced) return;
   const shown = columns.map(({ columnName, type }) => `${identifier(columnName)} ${type}`).join(', ');
-  await alter([
-    `CREATE OR REPLACE VIEW ${mirrored(name)} AS SELECT * FROM ${functionOf(name)} AS t(${shown})`,
-  ]);
-  await setComment(transaction, `VIEW ${mirrored(name)}`, commentOf(`${text(mirrored(name))}::regclass`));
+  await alter([`CREATE OR REPLACE VIEW ${viewOf(name)} AS SELECT * FROM ${functionOf(name)} AS t(${shown})`]);
+  await setComment(transaction, `VIEW ${viewOf(name)}`, commentOf(`${text(viewOf(name))}::regclass`));
 }
 
 /** `object` and `comment` are SQL. */
@@ -366,7 +370,7 @@ function renamedColumns({ columns, takenNames }: typeof NOTHING): ReadonlyMap<st
 }
 
 function renameColumn(view: string, now: string, own: string): string {
-  return `ALTER VIEW ${mirrored(view)} RENAME COLUMN ${identifier(now)} TO ${identifier(own)}`;
+  return `ALTER VIEW ${viewOf(view)} RENAME COLUMN ${identifier(now)} TO ${identifier(own)}`;
 }
 
 /**
@@ -408,7 +412,7 @@ async function dropUnion(
 ): Promise<void> {
   if (relations.get(name)?.isOurs !== true) return;
   try {
-    await alter([`DROP VIEW ${mirrored(name)}`]);
+    await alter([`DROP VIEW ${viewOf(name)}`]);
     await transaction.run(`DROP FUNCTION ${functionOf(name)}`);
   } catch (error) {
     if (!(error instanceof PostgresError) || error.fault !== 'depended-on') throw error;

@@ -6,11 +6,11 @@
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Checksum, checksumAt } from '../catalog/cells.ts';
+import { type Named, qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
 import { DIFFERENCE } from './difference.ts';
 import { PostgresError } from './errors.ts';
-import { columnNames, IS_PRESENT, STAGED, sameKey, type Target } from './stage.ts';
-import { LIVE_SCHEMA, mirrored } from './tables.ts';
+import { columnNames, IS_PRESENT, sameKey, stageOf, type Target } from './stage.ts';
 import { CHECKSUM_VERSION, rowHash, sumOfHashes } from './types.ts';
 
 /** Follows the difference, row by row. @throws PostgresError */
@@ -21,41 +21,49 @@ export async function writeInPlace(transaction: Transaction, target: Target): Pr
 }
 
 /** Replaces all rows. Rows without a key in common cannot be compared: all of them go, and all come. */
-export async function replaceRows(transaction: Transaction, { tableName, columns }: Target): Promise<void> {
-  const list = columnNames(columns).join(', ');
-  await transaction.run(`DELETE FROM ${mirrored(tableName)}`);
-  await transaction.run(`INSERT INTO ${mirrored(tableName)} (${list}) SELECT ${list} FROM ${STAGED}`);
+export async function replaceRows(transaction: Transaction, target: Target): Promise<void> {
+  const list = columnNames(target.columns).join(', ');
+  await transaction.run(`DELETE FROM ${qualified(target)}`);
+  await transaction.run(`INSERT INTO ${qualified(target)} (${list}) SELECT ${list} FROM ${stageOf(target)}`);
 }
 
 /** Returns whether two rows have one key. A table that has lost its index of the key may hold rows with one key. */
-export async function hasRepeatedKey(
-  transaction: Transaction,
-  { tableName, columns }: Target,
-): Promise<boolean> {
-  const keys = columnNames(columns.filter(({ role }) => role === 'key'));
-  const repeated = `SELECT 1 FROM ${mirrored(tableName)} GROUP BY ${keys.join(', ')} HAVING count(*) > 1 LIMIT 1`;
+export async function hasRepeatedKey(transaction: Transaction, target: Target): Promise<boolean> {
+  const keys = columnNames(target.columns.filter(({ role }) => role === 'key'));
+  const repeated = `SELECT 1 FROM ${qualified(target)} GROUP BY ${keys.join(', ')} HAVING count(*) > 1 LIMIT 1`;
   return (await transaction.rows(repeated)).length > 0;
 }
 
-function deleteRemoved({ tableName }: Target): string {
-  return `DELETE FROM ${mirrored(tableName)} AS t USING ${DIFFERENCE} AS d
-    WHERE t.ctid = d.place AND d.operation = 'removed'`;
+function deleteRemoved(target: Target): string {
+  return `DELETE FROM ${qualified(target)} AS t USING ${DIFFERENCE} AS d
+    WHERE ${isRowOf(target)} AND d.operation = 'removed'`;
 }
 
 /** Null for a table of keys alone. */
-function updateChanged({ tableName, columns }: Target): string | null {
-  const values = columns.filter(({ role }) => role !== 'key');
+function updateChanged(target: Target): string | null {
+  const values = target.columns.filter(({ role }) => role !== 'key');
   if (values.length === 0) return null;
   const set = values.map(({ columnName }) => `${identifier(columnName)} = s.${identifier(columnName)}`);
-  return `UPDATE ${mirrored(tableName)} AS t SET ${set.join(', ')}
-    FROM ${DIFFERENCE} AS d JOIN ${STAGED} AS s ON s.ctid = d.staged
-    WHERE t.ctid = d.place AND d.operation = 'changed'`;
+  const isStaged = target.isDistributed ? sameKey(target.columns) : 's.ctid = d.staged';
+  return `UPDATE ${qualified(target)} AS t SET ${set.join(', ')}
+    FROM ${DIFFERENCE} AS d, ${stageOf(target)} AS s
+    WHERE ${isRowOf(target)} AND ${isStaged} AND d.operation = 'changed'`;
 }
 
-function insertAdded({ tableName, columns }: Target): string {
-  const values = columns.map(({ columnName }) => `s.${identifier(columnName)}`);
-  return `INSERT INTO ${mirrored(tableName)} (${columnNames(columns).join(', ')}) SELECT ${values.join(', ')}
-    FROM ${DIFFERENCE} AS d JOIN ${STAGED} AS s ON s.ctid = d.staged WHERE d.operation = 'added'`;
+/** The condition that `d` is about the row `t`. The server sends no address of a row to the node that has it. */
+function isRowOf({ isDistributed, columns }: Target): string {
+  if (!isDistributed) return 't.ctid = d.place';
+  const keys = columns.flatMap(({ role, columnName }, index) =>
+    role === 'key' ? [`t.${identifier(columnName)} = d.v${index}`] : [],
+  );
+  return keys.join(' AND ');
+}
+
+function insertAdded(target: Target): string {
+  const names = columnNames(target.columns);
+  const values = names.map((name) => `s.${name}`);
+  return `INSERT INTO ${qualified(target)} (${names.join(', ')}) SELECT ${values.join(', ')}
+    FROM ${DIFFERENCE} AS d JOIN ${stageOf(target)} AS s ON s.ctid = d.staged WHERE d.operation = 'added'`;
 }
 
 type HashedColumn = Pick<PlannedColumn, 'columnName' | 'type'>;
@@ -82,27 +90,26 @@ export async function readContent(
 }
 
 /** Reads the rows of the table whose keys are in the net change. */
-export async function readTouched(
-  transaction: Transaction,
-  { tableName, columns }: Target,
-): Promise<Content> {
+export async function readTouched(transaction: Transaction, target: Target): Promise<Content> {
+  const { columns } = target;
   return await readContent(
     transaction,
-    `(SELECT t.* FROM ${mirrored(tableName)} AS t JOIN ${STAGED} AS s ON ${sameKey(columns)})`,
+    `(SELECT t.* FROM ${qualified(target)} AS t JOIN ${stageOf(target)} AS s ON ${sameKey(columns)})`,
     columns,
   );
 }
 
 /** Reads the rows of a staged net change that are in the table afterwards. */
-export async function readPresent(transaction: Transaction, { columns }: Target): Promise<Content> {
-  return await readContent(transaction, `(SELECT s.* FROM ${STAGED} AS s WHERE s.${IS_PRESENT})`, columns);
+export async function readPresent(transaction: Transaction, target: Target): Promise<Content> {
+  const present = `(SELECT s.* FROM ${stageOf(target)} AS s WHERE s.${IS_PRESENT})`;
+  return await readContent(transaction, present, target.columns);
 }
 
 /** Returns the error where the rows of the table are not those that were written. */
-export function rowsAltered(tableName: string): PostgresError {
+export function rowsAltered({ schemaName, tableName }: Named): PostgresError {
   return new PostgresError(
     'depended-on',
-    `a trigger, a rule or a policy alters the rows that are written into ${LIVE_SCHEMA}.${tableName}`,
+    `a trigger, a rule or a policy alters the rows that are written into ${schemaName}.${tableName}`,
     null,
   );
 }
@@ -112,8 +119,8 @@ export function selectHashes(table: string, columns: readonly HashedColumn[]): s
   return `SELECT ${hashOf(columns)} AS h FROM ${table} AS t`;
 }
 
-export async function countRows(transaction: Transaction, tableName: string): Promise<number> {
-  return numberAt((await transaction.rows(`SELECT count(*) FROM ${mirrored(tableName)}`))[0] ?? [], 0);
+export async function countRows(transaction: Transaction, named: Named): Promise<number> {
+  return numberAt((await transaction.rows(`SELECT count(*) FROM ${qualified(named)}`))[0] ?? [], 0);
 }
 
 function hashOf(columns: readonly HashedColumn[]): string {

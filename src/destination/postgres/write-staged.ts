@@ -11,12 +11,13 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { CommittedVersion } from '../catalog/undo-logs.ts';
 import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
+import { qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { createDifference, type Difference, lowestKeys } from './difference.ts';
 import type { Turn } from './job.ts';
 import { type CommitLog, isAltered, logOfCommit, NO_LOG } from './past/commit-log.ts';
 import type { Target } from './stage.ts';
-import { type Alteration, addKey, type FoundTable, isSameType, mirrored } from './tables.ts';
+import { type Alteration, addKey, type FoundTable, isSameType } from './tables.ts';
 import { countRows, hasRepeatedKey, readContent, replaceRows, writeInPlace } from './write-rows.ts';
 
 export interface Staged {
@@ -65,8 +66,7 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   await (difference === null ? replaceRows(transaction, target) : writeInPlace(transaction, target));
   await turn.alter(alteration.after);
   // A table without an index of its key keeps going without one: changes wait for no reader.
-  if (alteration.addsKey && !target.isNet)
-    await addKey(transaction, target.tableName, target.columns, indexes);
+  if (alteration.addsKey && !target.isNet) await addKey(transaction, target, target.columns, indexes);
   const net = netOf(difference);
   await staged.prove(net);
   await turn.alter(log.after);
@@ -111,7 +111,7 @@ async function whyLost(
     return `columns were missing, or of another type: ${names.join(', ')}`;
   }
   if (!looksForAltered || live.columns.some(({ columnName }) => !known.has(columnName))) return null;
-  const found = await readContent(transaction, mirrored(live.tableName), live.columns);
+  const found = await readContent(transaction, qualified(live), live.columns);
   return isAltered(checksum, found.checksum) ? ALTERED : null;
 }
 
@@ -156,7 +156,7 @@ async function judgeStaged(
   if (live === null || !mayWait(gate)) return null;
   if (difference === null) return await judgeUncompared(gate, digest, live, rowCount ?? live.rowCount);
   const { added, removed, changedBefore: changed } = difference;
-  const before = await countRows(transaction, target.tableName);
+  const before = await countRows(transaction, target);
   const counts = rowCountsOf(before, before + added - removed, { added, changed, removed });
   const keys = () => readShownKeys((statement) => transaction.rows(statement), lowestKeys(target));
   return await judgeCommit({ gate, counts, digest, keys });

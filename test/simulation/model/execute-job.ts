@@ -254,6 +254,7 @@ function loaded(
 ): ObservedTable {
   return {
     ...takenFromJob(job),
+    schemaName: 'main',
     tableName: present(names.get(job.datasetId), 'a dataset has a name before it has a table'),
     commitNumber: newestCommit + 1,
     rowCount,

@@ -185,7 +185,7 @@ async function readTables(
     await engine.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
       snapshot_version, snapshot_digest, digest_kind, loaded_through, epoch_ms(loaded_at),
       epoch_ms(published_at), epoch_ms(applied_at), checksum, checksum_version, commit_number,
-      epoch_ms(pinned_since)
+      epoch_ms(pinned_since), schema_name
     FROM ${ofDatasets('datasets', asked)} ORDER BY dataset_id`);
   const tables = rows.map((row) => catalogedTableAt(row, columns, reloads));
   return new Map(tables.map((table) => [table.observed.datasetId, table]));

@@ -2,8 +2,9 @@
 
 import { identifier, numberAt, text } from '../../../staging/engine/sql.ts';
 import type { Transaction } from '../connection.ts';
+import { distributeSchema } from './distributed.ts';
 import { HISTORY_SCHEMA } from './names.ts';
-import { readMeta } from './observed-state.ts';
+import { hasCitus, isDistributedSchema, readMeta } from './observed-state.ts';
 import {
   CATALOG_COLUMNS,
   completeSchema,
@@ -32,4 +33,23 @@ export async function makeHistory(transaction: Transaction): Promise<void> {
   const [row = []] = await transaction.rows(`SELECT to_regnamespace(${text(HISTORY_SCHEMA)}) IS NULL
     AND has_database_privilege(current_database(), 'CREATE')`);
   if (row[0] === true) await transaction.run(`CREATE SCHEMA ${identifier(HISTORY_SCHEMA)}`);
+}
+
+/**
+ * Makes the schemas of tables that are missing. With Citus each new one gets a node; one that has tables already stays as it is. Resolves
+ * to whether there was anything to make.
+ */
+export async function makeSchemas(transaction: Transaction, schemas: ReadonlySet<string>): Promise<boolean> {
+  const isCitus = await hasCitus(transaction);
+  let isAnyMade = false;
+  for (const name of schemas) {
+    const [row = []] = await transaction.rows(`SELECT to_regnamespace(${text(identifier(name))}) IS NULL,
+      EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(${text(identifier(name))}))`);
+    const [isMissing, isUsed] = [row[0] === true, row[1] === true];
+    if (isMissing) await transaction.run(`CREATE SCHEMA ${identifier(name)}`);
+    const isGiven = isCitus && !isUsed && !(await isDistributedSchema(transaction, name));
+    if (isGiven) await distributeSchema(transaction, name);
+    isAnyMade ||= isMissing || isGiven;
+  }
+  return isAnyMade;
 }

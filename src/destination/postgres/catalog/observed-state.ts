@@ -7,6 +7,7 @@ import type { ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts
 import {
   booleanAt,
   dateAt,
+  identifier,
   integer,
   numberAt,
   numberOrNullAt,
@@ -35,11 +36,18 @@ import { recordedUnions } from '../../catalog/unions.ts';
 import { insertRows } from '../../catalog/writes.ts';
 import type { ObservedState, StoredProgress, TableChecksum } from '../../destination.ts';
 import type { Transaction } from '../connection.ts';
-import { type FoundTable, isSameType, LIVE_SCHEMA, readFound } from '../tables.ts';
+import { type FoundTable, isSameType, readFound } from '../tables.ts';
 import type { Postgis } from '../types.ts';
-import { catalogTable, HISTORY_SCHEMA } from './names.ts';
+import { catalogTable, HISTORY_SCHEMA, LIVE_SCHEMA, type Named, namedAs, type Place } from './names.ts';
 import { statementsOf } from './rows.ts';
-import { FORMAT_VERSION, milliseconds, selectCatalog, selectMeta, selectTableNames } from './schema.ts';
+import {
+  FORMAT_VERSION,
+  milliseconds,
+  SELECT_SCHEMAS,
+  selectCatalog,
+  selectMeta,
+  selectTableNames,
+} from './schema.ts';
 
 export async function hasCatalog(transaction: Transaction): Promise<boolean> {
   return (await transaction.rows(selectCatalog())).length > 0;
@@ -72,7 +80,8 @@ export async function readObservedState(transaction: Transaction, place: string)
 export async function readWithMissing(transaction: Transaction, place: string): Promise<ObservedState> {
   const state = await readObservedState(transaction, place);
   if (state.datasets.size === 0) return state;
-  return withMissing(state, await transaction.rows(selectTableNames(LIVE_SCHEMA)));
+  const schemas = new Set([...state.datasets.values()].map(({ schemaName }) => schemaName));
+  return withMissing(state, await transaction.rows(selectTableNames(...schemas)));
 }
 
 /** Returns the live tables by dataset id, sorted by id; null means all datasets. */
@@ -91,7 +100,7 @@ export async function readTables(
     await transaction.rows(`SELECT dataset_id, table_name, version, schema_version, row_count, key_columns,
       snapshot_version, snapshot_digest, digest_kind, loaded_through, ${milliseconds('loaded_at')},
       ${milliseconds('published_at')}, ${milliseconds('applied_at')}, checksum, checksum_version, commit_number,
-      ${milliseconds('pinned_since')} FROM ${catalogTable('datasets')}${where} ORDER BY dataset_id COLLATE "C"`);
+      ${milliseconds('pinned_since')}, schema_name FROM ${catalogTable('datasets')}${where} ORDER BY dataset_id COLLATE "C"`);
   const tables = rows.map((row) => catalogedTableAt(row, columns, reloads));
   return new Map(tables.map((table) => [table.observed.datasetId, table]));
 }
@@ -136,8 +145,25 @@ async function readRetired(transaction: Transaction): Promise<ObservedState['ret
   return rows.map(retiredTableAt);
 }
 
+/** Returns the schema of a dataset that has no table yet. */
+export type SchemaOf = (datasetId: string) => string;
+
+/** Selects whether the server has Citus. */
+const HAS_CITUS = `to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL`;
+
+export async function hasCitus(transaction: Transaction): Promise<boolean> {
+  const [row = []] = await transaction.rows(`SELECT ${HAS_CITUS}`);
+  return booleanAt(row, 0);
+}
+
+/** Returns whether Citus, which is there, keeps the schema on one node. */
+export async function isDistributedSchema(transaction: Transaction, schemaName: string): Promise<boolean> {
+  const found = `SELECT 1 FROM pg_catalog.pg_dist_schema WHERE schemaid = to_regnamespace(${text(identifier(schemaName))})`;
+  return (await transaction.rows(found)).length > 0;
+}
+
 /** The state of a dataset at the beginning of its transaction. */
-export interface Current extends DatasetBefore {
+export interface Current extends DatasetBefore, Place {
   /** The columns of the live table as recorded in the catalog. */
   readonly recordedColumns: readonly RecordedColumn[];
   /** The table as it is in the database; null where it is missing. */
@@ -157,26 +183,34 @@ export async function readCurrent(
   transaction: Transaction,
   datasetId: string,
   postgis: Postgis | null,
+  schemaOf: SchemaOf = () => LIVE_SCHEMA,
 ): Promise<Current> {
   const table = (await readTables(transaction, [datasetId])).get(datasetId) ?? null;
   const tableName = table?.observed.tableName ?? (await nameOf(transaction, datasetId));
   const [facts = []] = await transaction.rows(`SELECT
-      EXISTS (SELECT 1 FROM ${catalogTable('archived')}
-        WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(tableName)}),
+      (SELECT max(table_name) FROM ${catalogTable('archived')} WHERE dataset_id = ${text(datasetId)}
+        AND (table_name = ${text(tableName)} OR split_part(table_name, '.', 2) = ${text(tableName)})),
       EXISTS (SELECT 1 FROM ${catalogTable('commits')} WHERE dataset_id = ${text(datasetId)}),
       (SELECT coalesce(max(commit_number), 0) FROM ${catalogTable('commits')}),
       (SELECT coalesce(${milliseconds('max(applied_at)')}, 0) FROM ${catalogTable('commits')}),
       (SELECT json_agg(json_build_object('name', name, 'columnName', column_name, 'type', type, 'isNullable', nullable,
         'description', description, 'sourceName', source_name, 'role', role, 'crs', crs) ORDER BY "position")::text
-        FROM ${catalogTable('columns')} WHERE dataset_id = ${text(datasetId)})`);
-  const isKept = booleanAt(facts, 0);
-  const found = await readFound(transaction, tableName);
+        FROM ${catalogTable('columns')} WHERE dataset_id = ${text(datasetId)}),
+      ${HAS_CITUS}`);
+  const kept = textOrNullAt(facts, 0);
+  const isKept = kept !== null;
+  const { schemaName } =
+    table?.observed ?? (isKept ? namedAs(kept, LIVE_SCHEMA) : { schemaName: schemaOf(datasetId) });
+  const isDistributed = booleanAt(facts, 5) && (await isDistributedSchema(transaction, schemaName));
+  const named = { schemaName, tableName };
+  const found = await readFound(transaction, named);
   if (found !== null && (found.table === null || (table === null && !isKept))) {
-    throw taken(datasetId, tableName, found.kind);
+    throw taken(datasetId, named, found.kind);
   }
   const columns = facts[4] ?? null;
   return {
-    tableName,
+    ...named,
+    isDistributed,
     live: table?.observed ?? null,
     checksum: table?.checksum ?? null,
     isKept,
@@ -216,7 +250,7 @@ async function readLog(
 ): Promise<CurrentLog | null> {
   const log = await readLiveLog(transaction, datasetId);
   if (log === null) return null;
-  const found = await readFound(transaction, log.logName, HISTORY_SCHEMA);
+  const found = await readFound(transaction, namedAs(log.logName, HISTORY_SCHEMA));
   if (found === null) return { ...log, state: 'missing' };
   const expected = logColumns(columns);
   const isUsable =
@@ -225,9 +259,9 @@ async function readLog(
   return { ...log, state: isUsable ? 'usable' : 'altered' };
 }
 
-function taken(datasetId: string, tableName: string, kind: string): StorageError {
+function taken(datasetId: string, { schemaName, tableName }: Named, kind: string): StorageError {
   return new StorageError(
-    `The database has a ${kind} ${LIVE_SCHEMA}.${tableName} that feed-sync did not make, under the name of the table of ${datasetId}.`,
+    `The database has a ${kind} ${schemaName}.${tableName} that feed-sync did not make, under the name of the table of ${datasetId}.`,
     {
       code: 'dataset_storage_failed',
       hint: 'Rename or drop it; the next catch-up then loads the dataset. Until then it is left as it is.',
@@ -249,13 +283,28 @@ export async function readNames(transaction: Transaction): Promise<ReadonlyMap<s
 /** The server makes a type for lists of rows of each table, and finds no name for that of a table which is called so. */
 const IMPOSSIBLE_NAME = '_'.repeat(MAX_TABLE_NAME_BYTES);
 
-/** Gives the datasets without a name one, in the order of the list. */
+/** Returns the schemas that have, or had, tables of datasets. */
+export async function readSchemas(transaction: Transaction): Promise<readonly string[]> {
+  return (await transaction.rows(SELECT_SCHEMAS)).map((row) => textAt(row, 0));
+}
+
+/** Returns the schemas that have live tables. */
+export async function readLiveSchemas(transaction: Transaction): Promise<readonly string[]> {
+  const rows = await transaction.rows(
+    `SELECT DISTINCT schema_name FROM ${catalogTable('datasets')} ORDER BY 1`,
+  );
+  return rows.map((row) => textAt(row, 0));
+}
+
+/** Gives the datasets without a name one, in the order of the list: none that an object in `schemas` has. */
 export async function giveNames(
   transaction: Transaction,
   datasetIds: readonly string[],
+  schemas: readonly string[] = [],
 ): Promise<ReadonlyMap<string, string>> {
   const names = await readNames(transaction);
-  const existing = (await transaction.rows(selectTableNames(LIVE_SCHEMA))).map((row) => textAt(row, 0));
+  const searched = [LIVE_SCHEMA, ...schemas, ...(await readSchemas(transaction))];
+  const existing = (await transaction.rows(selectTableNames(...searched))).map((row) => textAt(row, 0));
   // The name of a union without members is taken, too.
   const unions = recordedUnions(await transaction.rows(selectMeta()));
   const given = newNames(names, datasetIds, [...existing, ...unions.keys(), IMPOSSIBLE_NAME]);

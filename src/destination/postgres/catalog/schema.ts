@@ -9,8 +9,14 @@ import {
   META_FORMAT_VERSION,
 } from '../../catalog/tables.ts';
 import { insertRows } from '../../catalog/writes.ts';
-import { ARCHIVE_SCHEMA, LIVE_SCHEMA } from '../tables.ts';
-import { CATALOG_SCHEMA, catalogTable, HISTORY_SCHEMA, type InstanceTable } from './names.ts';
+import {
+  ARCHIVE_SCHEMA,
+  CATALOG_SCHEMA,
+  catalogTable,
+  HISTORY_SCHEMA,
+  type InstanceTable,
+  LIVE_SCHEMA,
+} from './names.ts';
 import { statementsOf } from './rows.ts';
 
 /** The version of this schema. A database with a newer version is refused. */
@@ -155,17 +161,28 @@ export function selectMeta(): string {
   return `SELECT "key", value FROM ${catalogTable('meta')} ORDER BY "key", value`;
 }
 
-/** Returns the lower-case names of everything in a schema of mirrored data, including what operators made. */
-export function selectTableNames(schema: string): string {
+/** Selects the schemas that have, or had, live tables, retired ones and logs, from the catalog. */
+export const SELECT_SCHEMAS = `SELECT schema_name FROM ${catalogTable('datasets')}
+  UNION SELECT split_part(table_name, '.', 1) FROM ${catalogTable('history_logs')}
+  UNION SELECT split_part(table_name, '.', 1) FROM ${catalogTable('archived')} WHERE strpos(table_name, '.') > 0`;
+
+/** Returns the lower-case names of everything in schemas of mirrored data, including what operators made. */
+export function selectTableNames(...schemas: readonly string[]): string {
   return `SELECT lower(c.relname::text) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${text(schema)}`;
+    WHERE n.nspname IN (${schemas.map(text).join(', ')})`;
 }
 
 /** Returns one row: the bytes of the tables in our schemas, with their indexes and what they keep beside. */
-export function selectBytes(): string {
-  return `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+export function selectBytes(hasCitus: boolean): string {
+  const size = 'pg_total_relation_size(c.oid)';
+  const isOnNodes = 'EXISTS (SELECT 1 FROM pg_catalog.pg_dist_partition WHERE logicalrelid = c.oid)';
+  const bytes = hasCitus
+    ? `CASE WHEN ${isOnNodes} THEN citus_total_relation_size(c.oid) ELSE ${size} END`
+    : size;
+  return `SELECT coalesce(sum(${bytes}), 0)::bigint FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind = 'r' AND n.nspname IN (${[...SCHEMAS, HISTORY_SCHEMA].map(text).join(', ')})`;
+    WHERE c.relkind = 'r' AND (n.nspname IN (${[...SCHEMAS, HISTORY_SCHEMA].map(text).join(', ')})
+      OR n.nspname IN (${SELECT_SCHEMAS}))`;
 }
 
 export function unpinned(datasetId: string): string {

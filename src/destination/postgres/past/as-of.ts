@@ -7,11 +7,11 @@ import { type FeedSyncError, UsageError } from '../../../model/errors.ts';
 import { booleanAt, identifier, textAt } from '../../../staging/engine/sql.ts';
 import { coversTime, unknownBefore } from '../../catalog/past-logs.ts';
 import { macroNames } from '../../catalog/undo-logs.ts';
-import { CATALOG_SCHEMA } from '../catalog/names.ts';
+import { CATALOG_SCHEMA, LIVE_SCHEMA } from '../catalog/names.ts';
+import { readLiveSchemas } from '../catalog/observed-state.ts';
 import { selectTableNames, timeOf } from '../catalog/schema.ts';
 import type { Connection } from '../connection.ts';
 import { PostgresError } from '../errors.ts';
-import { LIVE_SCHEMA } from '../tables.ts';
 import { historic } from './history.ts';
 import { findAltered, readPastLogs } from './past-logs.ts';
 
@@ -24,7 +24,8 @@ const ASKED = identifier('feed-sync: asked');
  */
 export async function showAsOf(connection: Connection, sql: string, time: Date): Promise<void> {
   const logs = Map.groupBy(await readPastLogs(connection), ({ tableName }) => tableName);
-  const live = (await connection.rows(selectTableNames(LIVE_SCHEMA))).map((row) => textAt(row, 0));
+  const schemas = new Set([LIVE_SCHEMA, ...(await readLiveSchemas(connection))]);
+  const live = (await connection.rows(selectTableNames(...schemas))).map((row) => textAt(row, 0));
   const lower = sql.toLowerCase();
   const unknown = new Map<string, FeedSyncError>();
   const hidden = new Set<string>();
@@ -46,7 +47,8 @@ export async function showAsOf(connection: Connection, sql: string, time: Date):
       SELECT * FROM ${historic(macroNames(log.logName)[0])}(${timeOf(time)})`);
     hidden.add(tableName);
   }
-  for (const read of await relationsOf(connection, sql, unknown)) refuseAround(read, hidden, unknown);
+  for (const read of await relationsOf(connection, sql, unknown))
+    refuseAround(read, schemas, hidden, unknown);
   await connection.run(`DROP VIEW pg_temp.${ASKED}; SET TRANSACTION READ ONLY`);
 }
 
@@ -92,11 +94,12 @@ const AS_THEY_ARE: ReadonlySet<string> = new Set([CATALOG_SCHEMA, 'pg_catalog', 
 /** @throws UsageError */
 function refuseAround(
   { schema, name, isTemporary }: Read,
+  live: ReadonlySet<string>,
   hidden: ReadonlySet<string>,
   unknown: ReadonlyMap<string, FeedSyncError>,
 ): void {
   if (isTemporary || AS_THEY_ARE.has(schema)) return;
-  const reason = schema === LIVE_SCHEMA && !hidden.has(name) ? unknown.get(name) : undefined;
+  const reason = live.has(schema) && !hidden.has(name) ? unknown.get(name) : undefined;
   if (reason !== undefined) throw reason;
   throw new UsageError(`The statement reads ${schema}.${name}, which --as-of does not change.`, {
     hint: 'Name the mirrored tables alone, as in feed_sync.datasets.table_name; or leave --as-of out.',

@@ -3,13 +3,7 @@
 import { ALTERED, BY_HAND, SWITCHED_OFF } from '../../../model/lost-past.ts';
 import type { ObservedTable } from '../../../model/write-jobs.ts';
 import type { Checksum } from '../../catalog/cells.ts';
-import {
-  type CommittedVersion,
-  freeName,
-  frozenNames,
-  type LoggedColumn,
-  type LoggedTable,
-} from '../../catalog/undo-logs.ts';
+import { type CommittedVersion, freeName, type LoggedColumn } from '../../catalog/undo-logs.ts';
 import type { Current } from '../catalog/observed-state.ts';
 import { completeCommit } from '../catalog/recorded-state.ts';
 import type { Turn } from '../job.ts';
@@ -24,6 +18,9 @@ import {
   liveLog,
   logCommit,
   namesInHistory,
+  newLogName,
+  type PlacedTable,
+  placedFrozenNames,
   recordEntries,
   replaceRemains,
 } from './history.ts';
@@ -41,7 +38,10 @@ export interface CommitLog {
 export const NO_LOG: CommitLog = { keepsRows: false, before: [], after: [] };
 
 interface Logging {
-  readonly current: Pick<Current, 'log' | 'checksum' | 'recordedColumns' | 'tableName'>;
+  readonly current: Pick<
+    Current,
+    'log' | 'checksum' | 'recordedColumns' | 'schemaName' | 'tableName' | 'isDistributed'
+  >;
   /** The table before; null where the dataset has none. */
   readonly live: ObservedTable | null;
   /** The columns afterwards. */
@@ -58,13 +58,14 @@ export async function logOfCommit(turn: Turn, logging: Logging): Promise<CommitL
   const { datasetId } = logging.version;
   const isLogged = turn.keepsHistory && columns.some(({ role }) => role === 'key');
   if (current.log === null && !isLogged) return NO_LOG;
-  const taken = await namesInHistory(turn.transaction);
-  const table = { datasetId, tableName: current.tableName, columns };
+  const taken = await namesInHistory(turn.transaction, current);
+  const { schemaName, tableName } = current;
+  const table = { datasetId, schemaName, tableName, columns };
   if (live !== null && keepsColumns(live, columns))
     return await logOfSame(turn, logging, live, isLogged, taken);
   const { log } = current;
   if (log === null || live === null) {
-    const logName = freeName(current.tableName, taken);
+    const logName = newLogName(current, taken);
     return { ...NO_LOG, after: isLogged ? beginLog(table, logName, turn, turn.postgis) : [] };
   }
   return logOfOther(turn, logging, { live, logName: log.logName, table, isLogged, taken });
@@ -93,8 +94,8 @@ async function logOfSame(
   const { postgis } = turn;
   // The state that the table has is the first that the log can restore, so that the log begins with the commit before this one.
   const first = { commitNumber: live.commitNumber ?? turn.commitNumber, appliedAt: live.appliedAt };
-  const logName = current.log?.logName ?? freeName(current.tableName, taken);
-  const log = liveLog({ tableName: live.tableName, columns }, logName);
+  const logName = current.log?.logName ?? newLogName(current, taken);
+  const log = liveLog({ ...current, columns }, logName);
   const known = new Set(live.columns.map(({ columnName }) => columnName));
   const begun =
     current.log === null
@@ -132,7 +133,7 @@ function unusable(
 interface Other {
   readonly live: ObservedTable;
   readonly logName: string;
-  readonly table: LoggedTable;
+  readonly table: PlacedTable;
   readonly isLogged: boolean;
   readonly taken: ReadonlySet<string>;
 }
@@ -150,7 +151,7 @@ function logOfOther(
     const closed = isLogged ? closeLog(logName, table.columns, turn, reason) : [];
     return { ...NO_LOG, after: [...dropLog(logName), ...begin, ...closed] };
   }
-  const frozen = frozenNames(live.tableName, commitNumber, taken);
+  const frozen = placedFrozenNames(current, commitNumber, taken);
   return {
     ...NO_LOG,
     before: copyFrozen(live, frozen),

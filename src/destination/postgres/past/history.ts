@@ -1,5 +1,5 @@
 /**
- * The statements of the undo logs in schema `history`, whose names and shape `../catalog/undo-logs.ts` gives, and of the functions that
+ * The statements of the undo logs, whose names and shape `../catalog/undo-logs.ts` gives, and of the functions that
  * return a table as of an earlier time or commit. The functions name every column and are made anew where a table gets further ones.
  *
  * Invariants: a commit writes its entries in its own transaction. A log never leaves out a commit in silence. The functions are text
@@ -13,6 +13,7 @@ import {
   type CommittedVersion,
   type Frozen,
   freeName,
+  frozenNames,
   type LoggedColumn,
   type LoggedCommit,
   type LoggedTable,
@@ -21,17 +22,31 @@ import {
   nameInLog,
   OWN_COLUMNS,
   reasonOfBeginning,
+  shownLog,
 } from '../../catalog/undo-logs.ts';
-import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
+import {
+  catalogTable,
+  HISTORY_SCHEMA,
+  historySchema,
+  type Named,
+  namedAs,
+  type Place,
+  qualified,
+  recordedName,
+} from '../catalog/names.ts';
 import { selectTableNames, timeOf } from '../catalog/schema.ts';
 import type { Transaction } from '../connection.ts';
 import { DIFFERENCE } from '../difference.ts';
-import { mirrored } from '../tables.ts';
 import { CHECKSUM_VERSION, type Postgis, rowHash, searchPath, sumOfHashes, typeName } from '../types.ts';
 
-/** Returns the SQL name of a table, a view or a function in schema `history`. */
+/** Returns the SQL name of an undo log, or of a function or a frozen table of it, from its recorded name. */
 export function historic(name: string): string {
-  return `${identifier(HISTORY_SCHEMA)}.${identifier(name)}`;
+  return qualified(namedAs(name, HISTORY_SCHEMA));
+}
+
+/** Returns the name without its schema, for a statement that names anew. */
+function renamedTo(name: string): string {
+  return identifier(namedAs(name, HISTORY_SCHEMA).tableName);
 }
 
 /** A log and the table that it leads back from. */
@@ -42,11 +57,11 @@ export interface Log {
   readonly columns: readonly LoggedColumn[];
 }
 
-export function liveLog(
-  { tableName, columns }: Pick<LoggedTable, 'tableName' | 'columns'>,
-  logName: string,
-): Log {
-  return { logName, columns, source: mirrored(tableName) };
+/** A table with history, in its place. */
+export type PlacedTable = LoggedTable & Named;
+
+export function liveLog(table: Named & Pick<LoggedTable, 'columns'>, logName: string): Log {
+  return { logName, columns: table.columns, source: qualified(table) };
 }
 
 /** A commit, and the time at which it was made. */
@@ -57,14 +72,16 @@ interface At {
 
 /** Returns the statements that begin the log of a table whose state after `first` is known. */
 export function beginLog(
-  { datasetId, tableName, columns }: LoggedTable,
+  table: PlacedTable,
   logName: string,
   first: At,
   postgis: Postgis | null,
 ): readonly string[] {
-  const row = [text(datasetId), text(logName), text(`feeds.${tableName}`), integer(first.commitNumber)];
+  const { datasetId, schemaName, tableName, columns } = table;
+  const source = text(`${schemaName}.${tableName}`);
+  const row = [text(datasetId), text(logName), source, integer(first.commitNumber)];
   return [
-    ...createLog(liveLog({ tableName, columns }, logName), postgis),
+    ...createLog(liveLog(table, logName), postgis),
     `INSERT INTO ${catalogTable('history_logs')} (dataset_id, log_name, table_name, first_commit, first_time)
       VALUES (${row.join(', ')}, ${timeOf(first.appliedAt)})`,
     recordEntries(logName, columns),
@@ -184,11 +201,11 @@ export function closeLog(
 }
 
 /** Copies the table with the old columns, before it is altered. A column that somebody added is none of them. */
-export function copyFrozen({ tableName, columns }: LoggedTable, { name }: Frozen): readonly string[] {
-  const names = columns.map(({ columnName }) => identifier(columnName));
+export function copyFrozen(table: PlacedTable, frozen: Frozen): readonly string[] {
+  const names = table.columns.map(({ columnName }) => identifier(columnName));
   return [
-    `CREATE TABLE ${historic(name)} AS SELECT ${names.join(', ')} FROM ${mirrored(tableName)}`,
-    `ALTER TABLE ${historic(name)} REPLICA IDENTITY FULL`,
+    `CREATE TABLE ${frozenTable(frozen)} AS SELECT ${names.join(', ')} FROM ${qualified(table)}`,
+    `ALTER TABLE ${frozenTable(frozen)} REPLICA IDENTITY FULL`,
   ];
 }
 
@@ -205,14 +222,15 @@ export function freezeLog(
   postgis: Postgis | null,
 ): readonly string[] {
   const { schema, name, logName: frozenLog } = frozen;
+  const functions = macroNames(frozenLog);
   const renamed = macroNames(logName).map((from, index) => {
     const types = FUNCTIONS[index]?.type ?? '';
-    return `ALTER FUNCTION ${historic(from)}(${types}) RENAME TO ${identifier(macroNames(frozenLog)[index] ?? '')}`;
+    return `ALTER FUNCTION ${historic(from)}(${types}) RENAME TO ${renamedTo(functions[index] ?? '')}`;
   });
-  const source = `${identifier(schema)}.${identifier(name)}`;
+  const source = frozenTable(frozen);
   return [
     ...renamed,
-    `ALTER TABLE ${historic(logName)} RENAME TO ${identifier(frozenLog)}`,
+    `ALTER TABLE ${historic(logName)} RENAME TO ${renamedTo(frozenLog)}`,
     `UPDATE ${catalogTable('history_logs')} SET log_name = ${text(frozenLog)}, table_name = ${text(`${schema}.${name}`)},
       frozen_commit = ${integer(commitNumber)}, table_checksum = ${checksum === null ? 'NULL' : integer(checksum.sum)},
       table_checksum_version = ${text(checksum?.version ?? null)} WHERE log_name = ${text(logName)}`,
@@ -231,43 +249,70 @@ export function dropLog(logName: string): readonly string[] {
 
 /** Returns the statements that make room for a log of this name; `aside`: what is left of it gets this name. */
 export function replaceRemains(logName: string, aside: string | null): readonly string[] {
-  const rename = aside === null ? [] : [`ALTER TABLE ${historic(logName)} RENAME TO ${identifier(aside)}`];
+  const rename = aside === null ? [] : [`ALTER TABLE ${historic(logName)} RENAME TO ${renamedTo(aside)}`];
   return [...rename, ...dropFunctions(logName)];
 }
 
 /** Stands for a retired table that is kept in its place, under the name of a copy. */
-export function viewFrozen({ tableName, columns }: LoggedTable, { name }: Frozen): readonly string[] {
-  const names = columns.map(({ columnName }) => identifier(columnName));
-  return [`CREATE VIEW ${historic(name)} AS SELECT ${names.join(', ')} FROM ${mirrored(tableName)}`];
+export function viewFrozen(table: PlacedTable, frozen: Frozen): readonly string[] {
+  const names = table.columns.map(({ columnName }) => identifier(columnName));
+  return [`CREATE VIEW ${frozenTable(frozen)} AS SELECT ${names.join(', ')} FROM ${qualified(table)}`];
+}
+
+/** As SQL. */
+function frozenTable({ schema, name }: Frozen): string {
+  return qualified({ schemaName: schema, tableName: name });
 }
 
 /** Returns the statements that put copies in the place of such views, because a load writes the kept table. */
 export async function freezeKept(
   transaction: Transaction,
-  { tableName, isKept }: { readonly tableName: string; readonly isKept: boolean },
+  current: Place & { readonly tableName: string; readonly isKept: boolean },
 ): Promise<readonly string[]> {
-  if (!isKept) return [];
+  if (!current.isKept) return [];
+  const schemaName = historySchema(current);
   const rows = await transaction.rows(`SELECT c.relname::text FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
-    JOIN ${catalogTable('history_logs')} logs ON logs.table_name = ${text(`${HISTORY_SCHEMA}.`)} || c.relname
-    WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relkind = 'v' AND logs.dataset_id IN (
-      SELECT dataset_id FROM ${catalogTable('names')} WHERE table_name = ${text(tableName)})`);
+    JOIN ${catalogTable('history_logs')} logs ON logs.table_name = ${text(`${schemaName}.`)} || c.relname
+    WHERE n.nspname = ${text(schemaName)} AND c.relkind = 'v' AND logs.dataset_id IN (
+      SELECT dataset_id FROM ${catalogTable('names')} WHERE table_name = ${text(current.tableName)})`);
   return rows.flatMap((row) => {
-    const view = textAt(row, 0);
-    const aside = freeName(view, new Set([view]));
+    const tableName = textAt(row, 0);
+    const view = qualified({ schemaName, tableName });
+    const aside = qualified({ schemaName, tableName: freeName(tableName, new Set([tableName])) });
     return [
-      `CREATE TABLE ${historic(aside)} AS SELECT * FROM ${historic(view)}`,
-      `DROP VIEW ${historic(view)}`,
-      `ALTER TABLE ${historic(aside)} RENAME TO ${identifier(view)}`,
-      `ALTER TABLE ${historic(view)} REPLICA IDENTITY FULL`,
+      `CREATE TABLE ${aside} AS SELECT * FROM ${view}`,
+      `DROP VIEW ${view}`,
+      `ALTER TABLE ${aside} RENAME TO ${identifier(tableName)}`,
+      `ALTER TABLE ${view} REPLICA IDENTITY FULL`,
     ];
   });
 }
 
-/** Returns the names of all tables and views in schema `history`. */
-export async function namesInHistory(transaction: Transaction): Promise<ReadonlySet<string>> {
-  const rows = await transaction.rows(selectTableNames(HISTORY_SCHEMA));
-  return new Set(rows.map((row) => textAt(row, 0)));
+/** Returns the names that logs and frozen tables of a dataset cannot have, as the catalog keeps names. */
+export async function namesInHistory(transaction: Transaction, place: Place): Promise<ReadonlySet<string>> {
+  const schemaName = historySchema(place);
+  const rows = await transaction.rows(selectTableNames(schemaName));
+  return new Set(rows.map((row) => recordedName({ schemaName, tableName: textAt(row, 0) }, HISTORY_SCHEMA)));
+}
+
+/** Returns the name of a new log. Where it is beside its table it needs another name. */
+export function newLogName(current: Place & Named, taken: ReadonlySet<string>): string {
+  const { schemaName, tableName, isDistributed } = current;
+  return freeName(isDistributed ? `${schemaName}.${tableName}_history` : tableName, taken);
+}
+
+/** Returns names for a table and its log that a commit freezes. */
+export function placedFrozenNames(
+  current: Place & Named,
+  commitNumber: number,
+  taken: ReadonlySet<string>,
+): Frozen {
+  const { tableName } = current;
+  const base = recordedName({ schemaName: historySchema(current), tableName }, HISTORY_SCHEMA);
+  const names = frozenNames(base, commitNumber, taken);
+  const { schemaName: schema, tableName: name } = namedAs(names.name, HISTORY_SCHEMA);
+  return { schema, name, logName: names.logName };
 }
 
 /** The functions of a log, in the order of `macroNames`. */
@@ -309,7 +354,7 @@ export function replaceFunctions(log: Log, postgis: Postgis | null): readonly st
 /** A state from before the log begins is not known, and none where entries are missing. */
 function functionBody(log: Log, isLater: string, first: string): string {
   const { logName } = log;
-  const unlisted = `feed_sync.history_logs does not list the undo log history.${logName}: its states are not known.`;
+  const unlisted = `feed_sync.history_logs does not list the undo log ${shownLog(logName)}: its states are not known.`;
   return `#variable_conflict use_column
 DECLARE log record; entries bigint;
 BEGIN
@@ -324,7 +369,7 @@ BEGIN
   END IF;
   EXECUTE ${text(`SELECT count(*) FROM ${historic(logName)}`)} INTO entries;
   IF log.row_count <> entries THEN
-    RAISE EXCEPTION USING MESSAGE = 'The undo log history.' || log.log_name || ' of ' || log.dataset_id
+    RAISE EXCEPTION USING MESSAGE = ${text(`The undo log ${shownLog(logName)} of `)} || log.dataset_id
       || ' was dropped or altered outside feed-sync: its earlier states are not known.';
   END IF;
   RETURN QUERY EXECUTE ${text(stateQuery(log, isLater))} USING $1;

@@ -17,14 +17,14 @@ import {
 } from '../../catalog/past-logs.ts';
 import { type LoggedColumn, reasonOfBeginning } from '../../catalog/undo-logs.ts';
 import type { PastLog } from '../../reader.ts';
-import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
+import { catalogTable, LIVE_SCHEMA, namedAs } from '../catalog/names.ts';
 import { readTables } from '../catalog/observed-state.ts';
 import { milliseconds } from '../catalog/schema.ts';
 import type { Transaction } from '../connection.ts';
 import { strayOf } from '../count-tables.ts';
 import { readFound } from '../tables.ts';
 import type { Postgis } from '../types.ts';
-import { historic, type Log, namesInHistory } from './history.ts';
+import { historic, type Log } from './history.ts';
 
 /** Returns the log with the table of its newest state. */
 export function logAsOf(log: PastLog, columns: readonly LoggedColumn[]): Log {
@@ -52,8 +52,7 @@ export async function readPastLogs(transaction: Transaction): Promise<readonly P
       ${reasonOfBeginning('logs.')}, logs.frozen_commit,
       ${milliseconds('commits.applied_at')}, logs.table_name, logs.row_count,
       EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relkind = 'v'
-          AND logs.table_name = ${text(`${HISTORY_SCHEMA}.`)} || c.relname)
+        WHERE c.relkind = 'v' AND logs.table_name = n.nspname || '.' || c.relname)
     FROM ${catalogTable('history_logs')} AS logs JOIN ${catalogTable('names')} AS names USING (dataset_id)
       LEFT JOIN ${catalogTable('commits')} AS commits ON commits.commit_number = logs.frozen_commit
     ORDER BY logs.frozen_commit DESC NULLS FIRST, logs.log_name COLLATE "C"`);
@@ -87,8 +86,11 @@ export async function findColumnsOfLog(
 
 /** Returns an error where the log is not there, or lacks entries: it would answer with rows of another state. */
 export async function findAltered(transaction: Transaction, log: PastLog): Promise<StorageError | null> {
-  const isThere = (await namesInHistory(transaction)).has(log.logName);
-  const [row] = isThere ? await transaction.rows(`SELECT count(*) FROM ${historic(log.logName)}`) : [];
+  const [[isThere] = []] = await transaction.rows(
+    `SELECT to_regclass(${text(historic(log.logName))}) IS NOT NULL`,
+  );
+  const [row] =
+    isThere === true ? await transaction.rows(`SELECT count(*) FROM ${historic(log.logName)}`) : [];
   return row === undefined || lacksEntries(log, numberAt(row, 0)) ? altered(log) : null;
 }
 
@@ -99,6 +101,7 @@ async function refuseAlteredColumns(
   log: PastLog,
 ): Promise<void> {
   const columns = await readColumnsOfLog(transaction, log);
-  const found = (await readFound(transaction, log.tableName))?.table?.columns ?? new Map<string, string>();
+  const table = (await readFound(transaction, namedAs(log.source, LIVE_SCHEMA)))?.table;
+  const found = table?.columns ?? new Map<string, string>();
   refuseOtherColumns(log, strayOf({ columns }, found, postgis));
 }

@@ -7,9 +7,9 @@
 
 import { BY_HAND } from '../../../model/lost-past.ts';
 import type { ColumnType } from '../../../model/records.ts';
-import { dateAt, identifier, integer, numberAt, text } from '../../../staging/engine/sql.ts';
+import { dateAt, integer, numberAt, text } from '../../../staging/engine/sql.ts';
 import type { Checksum } from '../../catalog/cells.ts';
-import { freeName, logColumns } from '../../catalog/undo-logs.ts';
+import { freeName, logColumns, shownLog } from '../../catalog/undo-logs.ts';
 import {
   type ComparedPast,
   type ComparedPastTable,
@@ -20,10 +20,19 @@ import {
   stateOfPast,
 } from '../../past-tables.ts';
 import type { PastLog } from '../../reader.ts';
-import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
+import {
+  ARCHIVE_SCHEMA,
+  catalogTable,
+  HISTORY_SCHEMA,
+  LIVE_SCHEMA,
+  type Named,
+  namedAs,
+  qualified,
+  recordedName,
+} from '../catalog/names.ts';
 import { milliseconds } from '../catalog/schema.ts';
 import type { Transaction } from '../connection.ts';
-import { ARCHIVE_SCHEMA, isSameType, LIVE_SCHEMA, readFound } from '../tables.ts';
+import { isSameType, readFound } from '../tables.ts';
 import type { Postgis } from '../types.ts';
 import { readContent } from '../write-rows.ts';
 import { closeLog, createLog, dropLog, namesInHistory, recordEntries, replaceRemains } from './history.ts';
@@ -56,26 +65,34 @@ async function readPastTables(
   return rows.map(pastTableAt);
 }
 
-const IN_HISTORY = text(`${HISTORY_SCHEMA}.`);
+/** Returns schema and name of a recorded name as SQL, which is of an object of `usual` where it names no schema. */
+function partsOf(name: string, usual: string): string {
+  return `CASE WHEN strpos(${name}, '.') > 0 THEN split_part(${name}, '.', 1) ELSE ${text(usual)} END,
+    CASE WHEN strpos(${name}, '.') > 0 THEN split_part(${name}, '.', 2) ELSE ${name} END`;
+}
 
-const SELECT_LOGS = `SELECT dataset_id, 'log', ${text(HISTORY_SCHEMA)}, log_name, log_name, checksum, checksum_version
+const SELECT_LOGS = `SELECT dataset_id, 'log', ${partsOf('log_name', HISTORY_SCHEMA)}, log_name, checksum, checksum_version
   FROM ${catalogTable('history_logs')}`;
 
-/** A view in schema `history` stands for a retired table that was kept in its place. */
-const SELECT_FROZEN = `SELECT dataset_id, 'frozen', ${text(HISTORY_SCHEMA)}, substr(table_name, length(${IN_HISTORY}) + 1), log_name,
+/** A view stands for a retired table that was kept in its place. An archived table is none that froze alone. */
+const SELECT_FROZEN = `SELECT dataset_id, 'frozen', ${partsOf('table_name', HISTORY_SCHEMA)}, log_name,
     table_checksum, table_checksum_version
-  FROM ${catalogTable('history_logs')} WHERE frozen_commit IS NOT NULL AND starts_with(table_name, ${IN_HISTORY})
+  FROM ${catalogTable('history_logs')} AS logs WHERE frozen_commit IS NOT NULL
+    AND (starts_with(table_name, ${text(`${HISTORY_SCHEMA}.`)}) OR strpos(log_name, '.') > 0)
+    AND NOT EXISTS (SELECT 1 FROM ${catalogTable('archived')} AS kept
+      WHERE kept.dataset_id = logs.dataset_id AND kept.table_name = logs.table_name)
     AND NOT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-      WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relkind = 'v' AND table_name = ${IN_HISTORY} || c.relname)`;
+      WHERE c.relkind = 'v' AND table_name = n.nspname || '.' || c.relname)`;
 
-/** A retired table that was kept in its place has its own name still. */
-const SELECT_ARCHIVED = `SELECT kept.dataset_id, 'archived', n.nspname::text, kept.table_name, logs.log_name,
+/** The name of an archived table has its schema where that is another; one that was kept in its place has its own name still. */
+const SELECT_ARCHIVED = `SELECT kept.dataset_id, 'archived', n.nspname::text, c.relname::text, logs.log_name,
     kept.checksum, kept.checksum_version
   FROM ${catalogTable('archived')} AS kept JOIN ${catalogTable('names')} AS names USING (dataset_id)
     JOIN ${catalogTable('commits')} AS commits ON commits.dataset_id = kept.dataset_id AND applied_at = archived_at
     JOIN ${catalogTable('history_logs')} AS logs ON logs.dataset_id = kept.dataset_id AND frozen_commit = commit_number
-    JOIN pg_class c ON c.relname = kept.table_name AND c.relkind = 'r' JOIN pg_namespace n ON n.oid = c.relnamespace
-      AND n.nspname = CASE WHEN kept.table_name = names.table_name THEN ${text(LIVE_SCHEMA)} ELSE ${text(ARCHIVE_SCHEMA)} END`;
+    JOIN pg_class c ON c.relkind = 'r' JOIN pg_namespace n ON n.oid = c.relnamespace
+      AND n.nspname || '.' || c.relname = CASE WHEN strpos(kept.table_name, '.') > 0 THEN ''
+        WHEN kept.table_name = names.table_name THEN ${text(`${LIVE_SCHEMA}.`)} ELSE ${text(`${ARCHIVE_SCHEMA}.`)} END || kept.table_name`;
 
 interface HashedColumn {
   readonly columnName: string;
@@ -87,18 +104,18 @@ async function comparePastTable(
   postgis: Postgis | null,
   table: PastTable,
 ): Promise<ComparedPastTable> {
-  const { schema, name, recorded } = table;
-  const found = (await readFound(transaction, name, schema))?.table ?? null;
+  const { recorded } = table;
+  const found = (await readFound(transaction, namedIn(table)))?.table ?? null;
   if (found === null) return { ...table, state: 'missing', checksum: null, damage: null };
   const columns = await columnsOf(transaction, postgis, table);
   const hasAll = columns.every((column) => isSameType(found.columns.get(column.columnName), column, postgis));
   if (!hasAll) return { ...table, state: 'altered', checksum: null, damage: null };
-  const { checksum } = await readContent(transaction, placeOf(table), columns);
+  const { checksum } = await readContent(transaction, qualified(namedIn(table)), columns);
   return { ...table, state: stateOfPast(checksum, recorded), checksum, damage: null };
 }
 
-function placeOf({ schema, name }: PastTable): string {
-  return `${identifier(schema)}.${identifier(name)}`;
+function namedIn({ schema, name }: PastTable): Named {
+  return { schemaName: schema, tableName: name };
 }
 
 /** In the order in which rows are hashed. */
@@ -139,7 +156,7 @@ export async function renewPast(
       stored.push(`${schema}.${name}`);
     } else if (state !== 'equal' && logName !== null) {
       await close(transaction, postgis, table, logName);
-      closed.push(`${HISTORY_SCHEMA}.${logName}`);
+      closed.push(shownLog(logName));
     }
   }
   return { stored, closed: [...new Set(closed)] };
@@ -151,23 +168,28 @@ async function recordOf(
   table: PastTable,
   { sum, version }: Checksum,
 ): Promise<string> {
-  const { kind, datasetId, name, logName } = table;
+  const { kind, datasetId, logName } = table;
   const log = await logNamed(transaction, logName);
   if (kind === 'log' && log !== undefined) {
-    return recordEntries(name, await pastCatalog(transaction, postgis).columnsOf(log));
+    return recordEntries(log.logName, await pastCatalog(transaction, postgis).columnsOf(log));
   }
   return kind === 'frozen'
     ? `UPDATE ${catalogTable('history_logs')} SET table_checksum = ${integer(sum)},
         table_checksum_version = ${text(version)} WHERE log_name = ${text(logName)}`
     : `UPDATE ${catalogTable('archived')} SET checksum = ${integer(sum)}, checksum_version = ${text(version)}
-        WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`;
+        WHERE dataset_id = ${text(datasetId)} AND table_name IN (${archivedNames(table).map(text).join(', ')})`;
+}
+
+/** The names by which the catalog may keep an archived table. */
+function archivedNames({ schema, name }: PastTable): readonly string[] {
+  return [name, recordedName({ schemaName: schema, tableName: name }, '')];
 }
 
 /** A log without its table leads nowhere, and ends. An altered one begins anew; what is left of it keeps its rows under another name. */
 async function close(
   transaction: Transaction,
   postgis: Postgis | null,
-  { kind, datasetId, name }: PastTable,
+  { kind, datasetId }: PastTable,
   logName: string,
 ): Promise<void> {
   const log = await logNamed(transaction, logName);
@@ -175,8 +197,10 @@ async function close(
   if (kind !== 'log') return await runAll(transaction, dropLog(logName));
   const columns = await pastCatalog(transaction, postgis).columnsOf(log);
   const last = await lastCommit(transaction, datasetId, log);
-  const taken = await namesInHistory(transaction);
-  const aside = taken.has(name) ? freeName(`${logName}_unusable`, taken) : null;
+  const { schemaName } = namedAs(logName, HISTORY_SCHEMA);
+  const place = { schemaName, isDistributed: schemaName !== HISTORY_SCHEMA };
+  const taken = await namesInHistory(transaction, place);
+  const aside = taken.has(logName) ? freeName(`${logName}_unusable`, taken) : null;
   await runAll(transaction, [
     ...replaceRemains(logName, aside),
     ...createLog(logAsOf(log, columns), postgis),

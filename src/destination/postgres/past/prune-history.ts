@@ -13,9 +13,9 @@ import {
   type PastLimit,
   selectOldLogs,
 } from '../../catalog/past-limit.ts';
-import { type LoggedColumn, MAX_PRUNED_AT_ONCE } from '../../catalog/undo-logs.ts';
+import { type LoggedColumn, MAX_PRUNED_AT_ONCE, shownLog } from '../../catalog/undo-logs.ts';
 import type { Forgotten } from '../../destination.ts';
-import { catalogTable, HISTORY_SCHEMA } from '../catalog/names.ts';
+import { catalogTable, HISTORY_SCHEMA, namedAs, qualified } from '../catalog/names.ts';
 import { hasCatalog, readTables } from '../catalog/observed-state.ts';
 import { milliseconds, timeOf } from '../catalog/schema.ts';
 import type { Transaction } from '../connection.ts';
@@ -66,7 +66,7 @@ export async function pruneHistory(
       if (!(error instanceof PostgresError) || !FAULTS_OF_A_LOG.has(error.fault)) throw error;
       limit.noteUnusable(log);
       if (error.fault !== 'depended-on') errors.push(error);
-      else staying.push({ table: `${HISTORY_SCHEMA}.${log.logName}`, why: sentence(error) });
+      else staying.push({ table: shownLog(log.logName), why: sentence(error) });
       return false;
     }
   };
@@ -97,15 +97,19 @@ async function readOldLogs(transaction: Transaction, before: Date): Promise<read
   return (await transaction.rows(select)).map(oldLogAt);
 }
 
-async function forgetFrozen(transaction: Transaction, { logName, tableName }: OldLog): Promise<boolean> {
-  const [schema, name] = tableName.split('.');
-  const isOurs = schema === HISTORY_SCHEMA && name !== undefined;
-  const [view] = isOurs
-    ? await transaction.rows(`SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = ${text(HISTORY_SCHEMA)} AND c.relname = ${text(name)} AND c.relkind = 'v'`)
-    : [];
+async function forgetFrozen(
+  transaction: Transaction,
+  { logName, tableName, datasetId }: OldLog,
+): Promise<boolean> {
+  const frozen = namedAs(tableName, HISTORY_SCHEMA);
+  const { schemaName } = namedAs(logName, HISTORY_SCHEMA);
+  const [found] = await transaction.rows(`SELECT c.relkind = 'v' FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = ${text(schemaName)} AND c.relname = ${text(frozen.tableName)} AND NOT EXISTS (
+      SELECT 1 FROM ${catalogTable('archived')} WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(tableName)})`);
   // An archived table stays: it is kept for other reasons than the past before it. An operator may have dropped ours already.
-  const drop = isOurs ? [`DROP ${view === undefined ? 'TABLE' : 'VIEW'} IF EXISTS ${historic(name)}`] : [];
+  const isOurs = frozen.schemaName === schemaName && found !== undefined;
+  const drop = isOurs ? [`DROP ${found[0] === true ? 'VIEW' : 'TABLE'} IF EXISTS ${qualified(frozen)}`] : [];
   for (const statement of [...dropLog(logName), ...drop]) await transaction.run(statement);
   return false;
 }

@@ -22,13 +22,14 @@ import {
 } from '../../catalog/restored-state.ts';
 import { nameInLog } from '../../catalog/undo-logs.ts';
 import type { Awaiting } from '../../judge-commit.ts';
+import { qualified } from '../catalog/names.ts';
 import type { Current } from '../catalog/observed-state.ts';
 import { readRecordedState } from '../catalog/recorded-state.ts';
 import { datasetError, PostgresError, sentence } from '../errors.ts';
 import type { Turn, ValidatedWrite } from '../job.ts';
 import { finishTable } from '../load-snapshot.ts';
-import { analyzeStage, columnNames, createStage, STAGED, stageWithColumns, type Target } from '../stage.ts';
-import { alterationTo, comments, createTable, type FoundTable, isSameType, mirrored } from '../tables.ts';
+import { analyzeStage, columnNames, makeStage, stageOf, stageWithColumns, type Target } from '../stage.ts';
+import { alterationTo, comments, createTable, type FoundTable, isSameType } from '../tables.ts';
 import { readContent } from '../write-rows.ts';
 import { writeStaged } from '../write-staged.ts';
 import { earliestOf, historic, selectStateAfter } from './history.ts';
@@ -67,12 +68,13 @@ async function rollBack(
     found !== null &&
     live.columns.every((column) => isSameType(found.columns.get(column.columnName), column, postgis)) &&
     isDeepStrictEqual(shapeOf(state.columns), shapeOf(recordedColumns));
-  const target = { tableName: live.tableName, columns, isNet: isEdited };
+  const { schemaName, tableName, isDistributed } = current;
+  const target = { schemaName, tableName, isDistributed, columns, isNet: isEdited };
   await stage(turn, job, target, state);
   const rolledBack = { job, current, live, target, state };
   const net = found === null ? await make(turn, rolledBack) : await edit(turn, rolledBack, found);
   if (net !== null && 'kind' in net) return net;
-  await transaction.run(comments(mirrored(live.tableName), job.datasetId, columns).join(';\n'));
+  await transaction.run(comments(qualified(live), job.datasetId, columns).join(';\n'));
   const isLogged = keepsHistory && state.table.keyColumns.length > 0;
   return entryOfRollback(job, state, { live, recordedColumns, net, appliedAt, isLogged });
 }
@@ -85,7 +87,7 @@ async function stage(
   { log }: RestoredState,
 ): Promise<void> {
   const { columns, isNet } = target;
-  await transaction.run(createStage(target, postgis));
+  await makeStage(transaction, target, postgis);
   const logged = await pastCatalog(transaction, postgis).columnsOf(log);
   const later = `(SELECT * FROM ${historic(log.logName)} WHERE _commit > ${integer(toCommit)})`;
   const undone = columns.map(({ columnName }) => nameInLog(columnName)).join(', ');
@@ -93,7 +95,7 @@ async function stage(
     ? `SELECT ${undone}, _operation <> 'added' FROM (${earliestOf(columns, later)}) AS undone`
     : `SELECT ${columnNames(columns).join(', ')} FROM (${selectStateAfter(logAsOf(log, logged), toCommit)}) AS state`;
   await transaction.run(`INSERT INTO ${stageWithColumns(target)} ${rows}`);
-  await transaction.run(analyzeStage());
+  await analyzeStage(transaction, target);
 }
 
 interface RollingBack {
@@ -110,19 +112,18 @@ async function edit(
   found: FoundTable,
 ): Promise<RowDifference | Awaiting | null> {
   const { transaction, postgis, indexes } = turn;
-  const { tableName, columns } = target;
+  const { columns } = target;
   const written = await writeStaged(turn, {
     target,
     current,
     found,
     version: versionOf(job, state),
-    alteration: alterationTo(tableName, found, columns, postgis, indexes),
+    alteration: alterationTo(target, found, columns, postgis, indexes),
     gate: undefined,
     digest: () => '',
     rowCount: null,
     looksForAltered: true,
-    prove: async () =>
-      proveRestored(job, state, await readContent(transaction, mirrored(tableName), columns)),
+    prove: async () => proveRestored(job, state, await readContent(transaction, qualified(target), columns)),
   });
   return 'kind' in written ? written : written.net;
 }
@@ -130,11 +131,11 @@ async function edit(
 /** The table was dropped by hand. */
 async function make(turn: Turn, { job, current, target, state }: RollingBack): Promise<null> {
   const { transaction, postgis } = turn;
-  const { tableName, columns } = target;
-  const table = mirrored(tableName);
+  const { columns } = target;
+  const table = qualified(target);
   const names = columns.map(({ columnName }) => identifier(columnName)).join(', ');
-  await transaction.run(createTable(tableName, columns, postgis));
-  await transaction.run(`INSERT INTO ${table} (${names}) SELECT ${names} FROM ${STAGED}`);
+  await transaction.run(createTable(target, columns, postgis));
+  await transaction.run(`INSERT INTO ${table} (${names}) SELECT ${names} FROM ${stageOf(target)}`);
   proveRestored(job, state, await readContent(transaction, table, columns));
   await finishTable(turn, current, columns, versionOf(job, state));
   return null;

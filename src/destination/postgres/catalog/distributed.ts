@@ -1,0 +1,68 @@
+/**
+ * Schemas that Citus distributes: each is on one node, with all of its tables. A commit writes rows on that node and the catalog on the
+ * coordinator.
+ *
+ * Invariants: the coordinator decides whether a commit took effect on both, because the commit is prepared on the node first: Citus
+ * prepares where rows were copied. A commit begins with the row of its dataset in the table of states, which it locks, so that none
+ * begins before an earlier one of the dataset has ended on the node.
+ */
+
+import { Readable } from 'node:stream';
+import { identifier, integer, numberAt, text } from '../../../staging/engine/sql.ts';
+import type { Transaction } from '../connection.ts';
+import { PostgresError } from '../errors.ts';
+import { type Named, type Place, qualified } from './names.ts';
+
+/** The names of tables of datasets have no such character. */
+const STATES = 'feed_sync~states';
+
+/** Returns the table of a schema that says which commit each of its tables has. As SQL. */
+function statesOf(schemaName: string): string {
+  return qualified({ schemaName, tableName: STATES });
+}
+
+/** Gives a new schema to one node. Its owner may. @throws PostgresError */
+export async function distributeSchema(transaction: Transaction, schemaName: string): Promise<void> {
+  await transaction.rows(`SELECT citus_schema_distribute(${text(identifier(schemaName))})`);
+  await transaction.run(
+    `CREATE TABLE ${statesOf(schemaName)} (dataset_id text PRIMARY KEY, commit_number bigint NOT NULL)`,
+  );
+}
+
+/**
+ * Writes which commit the table of a dataset gets. The first statement of a commit on its node. @throws PostgresError, with the fault
+ * `locked` where an earlier commit has not ended there
+ */
+export async function writeState(
+  transaction: Transaction,
+  { schemaName, isDistributed }: Place,
+  datasetId: string,
+  commitNumber: number,
+): Promise<void> {
+  if (!isDistributed) return;
+  const states = statesOf(schemaName);
+  await transaction.run(`DELETE FROM ${states} WHERE dataset_id = ${text(datasetId)}`);
+  const row = `"${datasetId.replaceAll('"', '""')}",${integer(commitNumber)}\n`;
+  await transaction.copyIn(`COPY ${states} FROM STDIN (FORMAT csv)`, Readable.from([row]));
+}
+
+/** Reads which commit the rows on the node are of; null where it does not say. */
+export async function readState(
+  transaction: Transaction,
+  { schemaName }: Named,
+  datasetId: string,
+): Promise<number | null> {
+  const [row] = await transaction.rows(
+    `SELECT commit_number FROM ${statesOf(schemaName)} WHERE dataset_id = ${text(datasetId)}`,
+  );
+  return row === undefined ? null : numberAt(row, 0);
+}
+
+/** Has the coordinator end what a node has prepared. Where the role may not, Citus does it by itself within a minute. */
+export async function recoverPrepared(transaction: Transaction): Promise<void> {
+  try {
+    await transaction.rows('SELECT recover_prepared_transactions()');
+  } catch (error) {
+    if (!(error instanceof PostgresError) || error.fault !== 'not-permitted') throw error;
+  }
+}

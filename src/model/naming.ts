@@ -1,12 +1,16 @@
 /**
- * The names of tables and columns in the mirror. A table gets its name once, in order of arrival, and keeps it. Every name can
- * be written unquoted in SQL unless it is a reserved word.
+ * The names of tables, schemas and columns in the mirror. A table gets its name once, in order of arrival, and keeps it. Every name
+ * can be written unquoted in SQL unless it is a reserved word.
  */
 
 import { createHash } from 'node:crypto';
+import { wildcardTexts } from './glob.ts';
 
 /** The longest name of a table, in bytes. PostgreSQL has the same limit, so names can be used there unchanged. */
 export const MAX_TABLE_NAME_BYTES = 63;
+
+/** The longest name of a schema that a rule gives, in bytes: suffixes fit behind it into a name of PostgreSQL. */
+export const MAX_SCHEMA_NAME_BYTES = 50;
 
 const DIGEST_DIGITS = 8;
 
@@ -32,9 +36,63 @@ export function tableNameFor(datasetId: string, taken: ReadonlySet<string>): str
 }
 
 function plainTableName(datasetId: string): string {
-  const safe = datasetId.toLowerCase().replaceAll(/[^a-z0-9_]/gu, '_');
+  return safeName(datasetId, MAX_TABLE_NAME_BYTES);
+}
+
+function safeName(text: string, maxBytes: number): string {
+  const safe = text.toLowerCase().replaceAll(/[^a-z0-9_]/gu, '_');
   const name = /^[0-9]/.test(safe) ? `_${safe}` : safe;
-  return name === '' ? NAMELESS : name.slice(0, MAX_TABLE_NAME_BYTES);
+  return name === '' ? NAMELESS : name.slice(0, maxBytes);
+}
+
+/** A rule of `destination.schemas`: the tables of the datasets that match the pattern are in the schema. */
+export interface SchemaRule {
+  /** A pattern of dataset ids; `*` stands for any text. */
+  readonly datasets: string;
+  /** The name of the schema; `{1}` stands for the text that the first `*` matched, `{2}` for that of the second. */
+  readonly schema: string;
+}
+
+/** A place in the name of a rule's schema. */
+const PLACE = /\{([1-9][0-9]?)\}/g;
+
+/** Returns the numbers of the wildcards that the name of a rule's schema contains. */
+export function placesIn(schema: string): readonly number[] {
+  return [...schema.matchAll(PLACE)].map(([, digits]) => Number(digits));
+}
+
+/** Returns the name of a rule's schema without its places. */
+export function withoutPlaces(schema: string): string {
+  return schema.replaceAll(PLACE, '');
+}
+
+/** The schemas that feed-sync or the database uses for other tables. */
+const RESERVED_SCHEMAS: ReadonlySet<string> = new Set([
+  'archived',
+  'feed_sync',
+  'history',
+  'information_schema',
+  'public',
+]);
+
+/** Returns whether no rule may give a schema this name. PostgreSQL keeps every name that begins with `pg_` for itself. */
+export function isReservedSchema(name: string): boolean {
+  return name.startsWith('pg_') || RESERVED_SCHEMAS.has(name);
+}
+
+/**
+ * Returns the name of the schema of a dataset's table by the first rule that matches, else `otherwise`. A name is made safe as the
+ * name of a table is, and cut to 50 bytes; a reserved one gets `_` before it. Several datasets may share a schema.
+ */
+export function schemaNameFor(datasetId: string, rules: readonly SchemaRule[], otherwise: string): string {
+  for (const { datasets, schema } of rules) {
+    const texts = wildcardTexts(datasets, datasetId);
+    if (texts === null) continue;
+    const filled = schema.replaceAll(PLACE, (_place, digits) => texts[Number(digits) - 1] ?? '');
+    const name = safeName(filled, MAX_SCHEMA_NAME_BYTES);
+    return isReservedSchema(name) ? safeName(`_${name}`, MAX_SCHEMA_NAME_BYTES) : name;
+  }
+  return otherwise;
 }
 
 /**

@@ -2,8 +2,15 @@
 
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
+import { isMatch } from 'matcher';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { columnNames, MAX_TABLE_NAME_BYTES, tableNameFor } from '../../src/model/naming.ts';
+import {
+  columnNames,
+  MAX_SCHEMA_NAME_BYTES,
+  MAX_TABLE_NAME_BYTES,
+  schemaNameFor,
+  tableNameFor,
+} from '../../src/model/naming.ts';
 import { identifier } from '../../src/staging/engine/sql.ts';
 import { property } from './property.ts';
 
@@ -111,6 +118,53 @@ function tableNames(ids: readonly string[]): readonly string[] {
     return given;
   });
 }
+
+describe('names of schemas', () => {
+  const piece = fc.oneof(
+    fc.constantFrom('*', 'a', '-', 'pg_', 'public', '\\', '\\*', '1', '😀'),
+    fc.string({ unit: 'binary', maxLength: 3 }),
+  );
+  const id = fc.array(piece, { maxLength: 6 }).map((pieces) => pieces.join(''));
+  const glob = id.filter((text) => !text.startsWith('!'));
+  const schema = fc
+    .array(fc.constantFrom('{1}', '{2}', 'a', '_', 'pg_', 'history', 'x'.repeat(60)), {
+      minLength: 1,
+      maxLength: 4,
+    })
+    .map((parts) => parts.join(''));
+  const reserved = ['archived', 'feed_sync', 'history', 'information_schema', 'public'];
+
+  property(
+    'gives possible schema names, to exactly the datasets that a pattern matches',
+    2_000,
+    fc.property(glob, schema, id, (datasets, name, datasetId) => {
+      const given = schemaNameFor(datasetId, [{ datasets, schema: name }], 'of none');
+      expect(given !== 'of none').toBe(isMatch(datasetId, datasets, { caseSensitive: true }));
+      if (given === 'of none') return;
+      expect(given).toMatch(/^(?!pg_)[a-z_][a-z0-9_]*$/);
+      expect(Buffer.byteLength(given)).toBeLessThanOrEqual(MAX_SCHEMA_NAME_BYTES);
+      expect(reserved).not.toContain(given);
+    }),
+  );
+
+  property(
+    'puts into a schema name the texts that, with the rest of the pattern, are the dataset id',
+    500,
+    fc.property(
+      fc.array(fc.stringMatching(/^[a-c]{0,3}$/), { minLength: 2, maxLength: 3 }),
+      id,
+      (literals, text) => {
+        const datasetId = text.replaceAll(/[^a-c]/g, 'c').slice(0, 8);
+        const { length } = literals;
+        const name = literals
+          .map((literal, index) => `${literal}${index < length - 1 ? `{${index + 1}}` : ''}`)
+          .join('');
+        const given = schemaNameFor(datasetId, [{ datasets: literals.join('*'), schema: name }], '?');
+        if (given !== '?') expect(given).toBe(datasetId === '' ? '_' : datasetId);
+      },
+    ),
+  );
+});
 
 describe('names of columns', () => {
   property(

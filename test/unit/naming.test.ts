@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { columnNames, MAX_TABLE_NAME_BYTES, tableNameFor } from '../../src/model/naming.ts';
+import { columnNames, MAX_TABLE_NAME_BYTES, schemaNameFor, tableNameFor } from '../../src/model/naming.ts';
 
 const none: ReadonlySet<string> = new Set();
 const digestOf = (id: string) => createHash('sha256').update(id).digest('hex').slice(0, 8);
@@ -49,6 +49,57 @@ describe('F38 names of tables', () => {
       }),
       { seed: 20_261_120 },
     );
+  });
+});
+
+describe('F38 names of schemas', () => {
+  const nameBy = (datasets: string, schema: string, id: string) =>
+    schemaNameFor(id, [{ datasets, schema }], 'feeds');
+
+  it('names a schema by the first rule that matches, and by the default where none does', () => {
+    const rules = [
+      { datasets: 'us-tx-*', schema: 'texas' },
+      { datasets: 'us-*-*', schema: '{1}' },
+    ];
+    const named = ['us-tx-parcels', 'us-az-parcels', 'US-az-parcels', 'us-az', 'fr-75'];
+    expect(named.map((id) => schemaNameFor(id, rules, 'feeds'))).toEqual([
+      'texas',
+      'az',
+      'feeds',
+      'feeds',
+      'feeds',
+    ]);
+    expect(schemaNameFor('us-tx-parcels', [], 'feeds')).toBe('feeds');
+  });
+
+  it.each([
+    ['*', '{1}', 'Travis', 'travis'],
+    ['us-*-*', '{1}', 'us-tx-travis-parcels', 'tx'],
+    ['us-*-*', '{2}', 'us-tx-travis-parcels', 'travis_parcels'],
+    ['us-*-*-*', '{2}_{1}_{2}', 'us-tx-travis-parcels', 'travis_tx_travis'],
+    ['*-parcels', '{1}', 'a-parcels-b-parcels', 'a_parcels_b'],
+    ['*b*', '{1}x{2}', 'abcb', 'axcb'],
+    ['**', '{1}x{2}', 'ab', 'xab'],
+    ['us*', '{1}', 'us', '_'],
+    ['*', '{1}', '2024/Permits é', '_2024_permits__'],
+    ['*', '{1}', "x'; DROP SCHEMA feeds; --", 'x___drop_schema_feeds____'],
+    ['*', '{1}', 'pg_toast', '_pg_toast'],
+    ['*', 'pg{1}', '-temp', '_pg_temp'],
+    ['*', '{1}', 'Information.Schema', '_information_schema'],
+    ['*', '{1}{1}', '__proto__', '__proto____proto__'],
+    ['us-\\*-*', '{1}', 'us-*-b', 'b'],
+  ])('makes by the rule %s: %s of the dataset id %s the schema %s', (datasets, schema, id, name) => {
+    expect(nameBy(datasets, schema, id)).toBe(name);
+  });
+
+  it('calls no schema like one that feed-sync or the database needs', () => {
+    const needed = ['feed_sync', 'archived', 'history', 'public', 'information_schema', 'pg_catalog'];
+    expect(needed.map((id) => nameBy('*', '{1}', id))).toEqual(needed.map((name) => `_${name}`));
+  });
+
+  it('cuts schema names to 50 bytes', () => {
+    expect(nameBy('*', 'county_{1}', 'a'.repeat(5_000))).toBe(`county_${'a'.repeat(43)}`);
+    expect(nameBy('*', '{1}', `pg_${'a'.repeat(60)}`)).toBe(`_pg_${'a'.repeat(46)}`);
   });
 });
 

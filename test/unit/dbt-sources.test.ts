@@ -45,6 +45,14 @@ describe('the dbt sources', () => {
     expect(names).toEqual(['feed_main', 'feed_texas', 'feed_sync']);
   });
 
+  it('lists the unions in their own schema where the tables are all in others', () => {
+    const union = { name: 'parcels', globs: ['*'], form: 1, members: 1, parts: 1, unusable: [], leftOut: [] };
+    const { text } = dbtSources([table({ schemaName: 'texas' })], [union], OPTIONS);
+    const sources = listAt(parse(text), 'sources');
+    expect(sources.map((source) => at(source, 'schema'))).toEqual(['texas', 'feeds', 'feed_sync']);
+    expect(listAt(sources[1], 'tables')).toMatchObject([{ name: 'parcels' }]);
+  });
+
   it('tests a key of one column on that column, and a key of several columns on all of them together', () => {
     const tables = [
       table(),

@@ -45,7 +45,10 @@ export function dbtSources(
   options: DbtOptions,
 ): DbtSources {
   const database = options.database === null ? {} : { database: options.database };
-  const schemas = [...new Set(tables.map(({ schemaName }) => schemaName))];
+  const shown = unions.filter(({ members }) => members > 0);
+  const ofTables = new Set(tables.map(({ schemaName }) => schemaName));
+  const isLiveMissing = shown.length > 0 && ![...ofTables].some((schema) => LIVE_SCHEMAS.has(schema));
+  const schemas = [...ofTables, ...(isLiveMissing ? [DATABASE_SCHEMA] : [])];
   const sources = schemas.map((schema) => ({
     name: schemas.length === 1 ? options.source : `${options.source}_${schema}`,
     description:
@@ -54,7 +57,7 @@ export function dbtSources(
     schema,
     tables: [
       ...tables.filter(({ schemaName }) => schemaName === schema).map((table) => tableOf(table, options)),
-      ...(LIVE_SCHEMAS.has(schema) ? unions.filter(({ members }) => members > 0).map(unionOf) : []),
+      ...(LIVE_SCHEMAS.has(schema) ? shown.map(unionOf) : []),
     ],
   }));
   const catalog = {
@@ -75,8 +78,11 @@ const HEADER = `# The tables of the mirror as sources of dbt 1.10 and newer. Wri
 # write it anew when datasets or columns change.
 `;
 
+/** The schema of the unions in PostgreSQL, where rules may name other ones for all tables. */
+const DATABASE_SCHEMA = 'feeds';
+
 /** The schema of the unions: in a file, in PostgreSQL. */
-const LIVE_SCHEMAS: ReadonlySet<string> = new Set(['main', 'feeds']);
+const LIVE_SCHEMAS: ReadonlySet<string> = new Set(['main', DATABASE_SCHEMA]);
 
 function unionOf({ name, members, leftOut, unusable }: RecordedUnion) {
   const about = `The rows of ${plural(members, 'table')}, with the id of the dataset in dataset_id.`;

@@ -21,6 +21,7 @@ import { feedProgram, runProgram } from '../lib/run-program.ts';
 import { placeOfDatabase } from '../lib/secret.ts';
 import { BusyError, StorageError } from '../model/errors.ts';
 import type { GateLimits } from '../model/gate.ts';
+import { schemaNameFor } from '../model/naming.ts';
 import type { Occurrence } from '../model/notification.ts';
 import { Exporter } from '../post-commit/export/export.ts';
 import { EXPORT_LOCK, exportFolder } from '../post-commit/export/folder.ts';
@@ -182,7 +183,11 @@ async function openDestination(
       : await exportFolder(configuration.export.path, ownFolders(dataDirectory));
   if (postgres !== null) {
     // Loaded only where it is used, like the implementation of a command.
-    const { openPostgres } = await import('../destination/postgres/open.ts');
+    const [{ openPostgres }, { LIVE_SCHEMA }] = await Promise.all([
+      import('../destination/postgres/open.ts'),
+      import('../destination/postgres/catalog/names.ts'),
+    ]);
+    const { schemas } = postgres;
     const destination = await openPostgres({
       ...postgres,
       dataDirectory,
@@ -191,6 +196,7 @@ async function openDestination(
       lockWaitMs: lock.waitMs,
       token: random.next().toString(36).slice(2),
       holder: holderName({ command, ...identity }),
+      schemaOf: (datasetId) => schemaNameFor(datasetId, schemas, LIVE_SCHEMA),
       history: historyOptions(configuration),
       unions: unionOptions(configuration),
       exportFolder: folder,

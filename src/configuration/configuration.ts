@@ -60,7 +60,7 @@ function localConfiguration(values: LocalValues) {
     log,
   } = values;
   const { path: exportPath, every: exportEveryMs, keep: exportKeep } = values.export;
-  const { url, lease: leaseMs, readers, indexes, publish, publishEvery } = destination;
+  const { url, lease: leaseMs, readers, indexes, schemas, publish, publishEvery } = destination;
   return {
     datasets,
     dataDirectory: dataDir,
@@ -69,7 +69,7 @@ function localConfiguration(values: LocalValues) {
       /** Names the mirror for people. */
       place: url === null ? destination.path : placeOfDatabase(url),
       /** Null: the mirror is a DuckDB file. */
-      postgres: url === null ? null : { url, leaseMs, readers, indexes },
+      postgres: url === null ? null : { url, leaseMs, readers, indexes, schemas },
       publish: publish === null ? null : { path: publish, everyMs: publishEvery },
     },
     checkpoint,

@@ -254,6 +254,27 @@ function shownItem(item: unknown): string {
 
 /** Settings that only a mirror in a DuckDB file has. */
 const NOT_WITH_POSTGRESQL: readonly SettingKey[] = ['destination.path', 'destination.publish'];
+const NOT_IN_A_DATABASE =
+  'is not available with PostgreSQL: it is for a mirror in a file; leave it out, or leave out destination.url';
+const NOT_IN_A_FILE =
+  'is not available for a mirror in a file, whose tables are all in the schema main; leave it out, or set destination.url';
+
+/** Returns the settings that the mirror's place does not have, and why. An address of a database that is wrong says nothing. */
+function notAvailable(
+  readings: ReadonlyMap<SettingKey, Reading>,
+): readonly (readonly [SettingKey, string])[] {
+  const url = readings.get(URL_KEY)?.value;
+  if (url === null) {
+    const schemas = readings.get('destination.schemas')?.value;
+    return Array.isArray(schemas) && schemas.length > 0 ? [['destination.schemas', NOT_IN_A_FILE]] : [];
+  }
+  if (!(url instanceof Secret)) return [];
+  return NOT_WITH_POSTGRESQL.flatMap((key) => {
+    const { value, source } = readings.get(key) ?? UNSET;
+    const isSet = value !== undefined && source !== null && source !== 'default';
+    return isSet ? [[key, NOT_IN_A_DATABASE] as const] : [];
+  });
+}
 
 /** Returns the settings whose values are wrong only in combination, and why. */
 function contradictions(
@@ -263,7 +284,7 @@ function contradictions(
     const value = readings.get(key)?.value;
     return value !== undefined && value === readings.get(other)?.value;
   };
-  const found: [SettingKey, string][] = [];
+  const found: (readonly [SettingKey, string])[] = [];
   if (areSame('checkpoint.path', 'destination.path')) {
     found.push(['checkpoint.path', 'is the same file as destination.path; give each its own']);
   }
@@ -274,16 +295,7 @@ function contradictions(
   if (areSame('export.path', 'dataDir')) {
     found.push(['export.path', 'is the same folder as dataDir; an export needs a folder of its own']);
   }
-  if (readings.get(URL_KEY)?.value instanceof Secret) {
-    for (const key of NOT_WITH_POSTGRESQL) {
-      const { value, source } = readings.get(key) ?? UNSET;
-      if (value === undefined || source === null || source === 'default') continue;
-      found.push([
-        key,
-        'is not available with PostgreSQL: it is for a mirror in a file; leave it out, or leave out destination.url',
-      ]);
-    }
-  }
+  found.push(...notAvailable(readings));
   const [base, most] = [readings.get('retry.baseDelay'), readings.get('retry.maxDelay')];
   if (Number(base?.value) > Number(most?.value)) {
     found.push(['retry.baseDelay', `is '${base?.shown}', longer than retry.maxDelay, ${most?.shown}`]);

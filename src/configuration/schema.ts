@@ -5,6 +5,7 @@
 
 import { z } from 'zod';
 import { assert } from '../lib/assert.ts';
+import { gateRule, schemaRules, unions } from './file-only-types.ts';
 import {
   absent,
   type Default,
@@ -27,7 +28,6 @@ import {
   databaseUrl,
   datasetGlob,
   duration,
-  gateRule,
   identifier,
   keyFile,
   list,
@@ -41,7 +41,6 @@ import {
   secret,
   secretUrl,
   size,
-  unions,
 } from './value-types.ts';
 
 const MOST_THREADS = 1_024;
@@ -202,6 +201,11 @@ const localSchema = z.strictObject({
       choice(['all', 'key', 'none']),
       'all',
       'The indexes of new tables in PostgreSQL: all are those of key and geometry.',
+    ),
+    schemas: setting(
+      schemaRules,
+      absent<[]>('one schema', [], '[{datasets: "us-*-*-*", schema: "us_{1}_{2}"}]'),
+      'The schemas of new tables in PostgreSQL: the first rule that matches; {1} is what the first * matched.',
     ),
     path: setting(
       path('file'),
@@ -377,7 +381,7 @@ export const FILE_VARIABLE = `${VARIABLE_PREFIX}CONFIG`;
 export const FILE_FLAG = '--config';
 
 /** Settings whose values are too rich for one line of text. */
-const FILE_ONLY: ReadonlySet<string> = new Set(['gates.rules', 'unions']);
+const FILE_ONLY: ReadonlySet<string> = new Set(['destination.schemas', 'gates.rules', 'unions']);
 
 /** Never a flag, for everybody on the machine can read a command line. */
 const SECRET = /^(service\.apiKey|notify\.url|destination\.url)/;

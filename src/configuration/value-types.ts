@@ -27,7 +27,7 @@ interface Issue {
   readonly input?: unknown;
 }
 
-function text(advice: string) {
+export function text(advice: string) {
   return plainText(({ input }: Issue) => `is ${shapeOf(input)}; write ${advice}`);
 }
 
@@ -36,7 +36,7 @@ function plainText(error: string | ((issue: Issue) => string)) {
 }
 
 /** Returns a schema that accepts the texts of `written` and converts them by `read`, which may refuse with a message. */
-function textRead<Value>(
+export function textRead<Value>(
   title: string,
   written: z.ZodType<string, string>,
   read: (text: string, refuse: (message: string) => never) => Value,
@@ -50,7 +50,8 @@ function textRead<Value>(
   return parsed.meta({ title });
 }
 
-function shapeOf(value: unknown): string {
+export function shapeOf(value: unknown): string {
+  if (value === undefined) return 'missing';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'string') return `the text ${quoted(value)}`;
   if (typeof value === 'number') return `the number ${value}`;
@@ -150,11 +151,19 @@ function faultOfPath(written: string, names: 'file' | 'folder'): string | null {
   return names === 'file' && /[/\\]$/.test(written) ? 'which is a folder; name the file in it' : null;
 }
 
-/** A pattern of dataset ids, `*` for any text. */
-export const datasetGlob = textRead('glob', text('it in quotes'), (written, refuse) => {
-  if (!written.startsWith('!')) return written;
-  return refuse(`is ${quoted(written)}; name datasets to leave out in datasets.exclude, without the !`);
-});
+/** Returns the type of a pattern of dataset ids, `*` for any text. */
+function glob(advice: string) {
+  return textRead('glob', text(advice), (written, refuse) => {
+    if (!written.startsWith('!')) return written;
+    return refuse(`is ${quoted(written)}; name datasets to leave out in datasets.exclude, without the !`);
+  });
+}
+
+/** An item of a list of patterns. */
+export const datasetGlob = glob('it in quotes');
+
+/** A pattern that stands alone. */
+export const oneGlob = glob('one pattern of ids in quotes');
 
 const OFF = 'off';
 const ROWS_ADVICE = 'write off, a number, a share such as 25%, or a list of both';
@@ -204,65 +213,6 @@ function partsOf(input: unknown): unknown {
     ? input.map((part) => (typeof part === 'string' ? part.trim() : part))
     : [input];
 }
-
-const RULE_ADVICE = 'write for example {datasets: ["us-*"], removedRows: 10%}';
-
-/** The limits of some datasets; undefined where the rule does not name one. */
-export const gateRule = z
-  .strictObject(
-    {
-      datasets: z
-        .array(datasetGlob, { error: 'is not a list of patterns of ids' })
-        .min(1, 'is an empty list'),
-      removedRows: rowLimit.optional(),
-      changedRows: rowLimit.optional(),
-      emptied: choice(['off', 'suspend']).optional(),
-    },
-    {
-      error: (issue) =>
-        issue.code === 'unrecognized_keys'
-          ? `has the unknown key ${quoted(String(issue.keys?.[0] ?? ''))}; ${RULE_ADVICE}`
-          : `is ${shapeOf(issue.input)}; ${RULE_ADVICE}`,
-    },
-  )
-  .meta({ title: 'rule' });
-
-const UNION_ADVICE = 'write for example {parcels: "us-*-parcels"}';
-const UNION_NAME = /^[a-z_][a-z0-9_]*$/;
-const MAX_UNION_NAME = 63;
-
-interface Union {
-  readonly name: string;
-  readonly globs: readonly string[];
-}
-
-/** Views by name, each with the patterns of its datasets. Not a record of zod, which drops a view called `__proto__`. */
-export const unions = z
-  .unknown()
-  .transform((written, context): readonly Union[] => {
-    if (typeof written !== 'object' || written === null || Array.isArray(written)) {
-      context.addIssue(`is ${shapeOf(written)}; ${UNION_ADVICE}`);
-      return z.NEVER;
-    }
-    const found = Object.entries(written).map(([name, value]) => {
-      const read = z.array(datasetGlob).min(1).safeParse([value].flat());
-      if (name.length > MAX_UNION_NAME || !UNION_NAME.test(name)) {
-        const rule = `a name has lower-case letters, digits and _, at most ${MAX_UNION_NAME}, and no digit first`;
-        context.addIssue(`has the view ${quoted(name)}; ${rule}`);
-      }
-      if (!read.success) {
-        context.addIssue(`has no patterns of ids for the view ${quoted(name)}; ${UNION_ADVICE}`);
-      }
-      return { name, globs: read.data ?? [] };
-    });
-    return found.toSorted((left, right) => (left.name < right.name ? -1 : 1));
-  })
-  .meta({
-    title: 'views',
-    type: 'object',
-    propertyNames: { pattern: UNION_NAME.source, maxLength: MAX_UNION_NAME },
-    additionalProperties: { type: ['string', 'array'], items: { type: 'string' }, minItems: 1 },
-  });
 
 const COMMAND_ADVICE = 'write a list of words, for example ["./refresh.sh", "--all"]';
 

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { judgeSchemas } from '../../src/cli/doctor/content.ts';
 import { judgeEncryption, judgeServer, setUpScriptFor } from '../../src/cli/doctor/database.ts';
 import type { ExaminedServer } from '../../src/destination/postgres/examine.ts';
 import { Secret } from '../../src/lib/secret.ts';
+import { table } from '../support/sync-values.ts';
 
 const SOUND: ExaminedServer = {
   majorVersion: 17,
@@ -99,5 +101,44 @@ describe('the script of doctor --sql', () => {
 
   it('refuses to write the script without an address of a database', () => {
     expect(() => setUpScriptFor(null, [])).toThrow('destination.url names no database');
+  });
+});
+
+describe('the findings of doctor about the schemas of tables', () => {
+  const RULES = [{ datasets: 'us-*-*', schema: 'us_{1}' }];
+  const among = (schemas: Readonly<Record<string, string>>, rules: typeof RULES | null) => {
+    const datasets = new Map(
+      Object.entries(schemas).map(
+        ([datasetId, schemaName]) => [datasetId, table(1, { datasetId, schemaName })] as const,
+      ),
+    );
+    return judgeSchemas({ datasets }, rules, 'feeds');
+  };
+
+  it('says nothing where every table is in the schema that destination.schemas says', () => {
+    const schemas = { 'us-tx-parcels': 'us_tx', 'fr-75': 'feeds' };
+    expect(among(schemas, RULES)).toEqual([]);
+    expect(among({ 'fr-75': 'feeds' }, [])).toEqual([]);
+    expect(among({}, RULES)).toEqual([]);
+  });
+
+  it('names the tables that are in other schemas than destination.schemas says, as information', () => {
+    const schemas = { 'us-az-roads': 'feeds', 'us-tx-parcels': 'us_tx', 'fr-75': 'old' };
+    expect(among(schemas, RULES)).toMatchObject([
+      {
+        about: 'schemas',
+        state: 'ok',
+        exitCode: 0,
+        found:
+          'the tables of 2 datasets are in other schemas than destination.schemas says: us-az-roads (in feeds, not us_az), fr-75 (in old, not feeds)',
+      },
+    ]);
+    expect(among({ 'us-az-roads': 'us_az' }, [])[0]?.found).toBe(
+      'the table of 1 dataset is in another schema than destination.schemas says: us-az-roads (in us_az, not feeds)',
+    );
+  });
+
+  it('judges no schemas where destination.schemas is not known', () => {
+    expect(among({ 'us-az-roads': 'feeds' }, null)).toEqual([]);
   });
 });

@@ -5,6 +5,7 @@ import type { PastLog } from '../../destination/reader.ts';
 import { shellWord } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
 import { remedyOfLostPast } from '../../model/lost-past.ts';
+import { type SchemaRule, schemaNameFor } from '../../model/naming.ts';
 import { isPinned } from '../../model/write-jobs.ts';
 import { ENDS_KEEPING } from '../../sync/damage.ts';
 import { isChosenDataset } from '../../sync/follow/subscriptions.ts';
@@ -50,6 +51,28 @@ export function judgeHistory(
 ): readonly Finding[] {
   if (globs === null || globs.length === 0) return [];
   return [...lostPasts(pastLogs, globs), ...withoutKeys(datasets, globs)];
+}
+
+/**
+ * Judges the schemas of the tables, which are recorded at their first load. `rules`: destination.schemas; null where it is not known.
+ * `otherwise`: the schema of what no rule matches.
+ */
+export function judgeSchemas(
+  { datasets }: Pick<ObservedState, 'datasets'>,
+  rules: readonly SchemaRule[] | null,
+  otherwise: string,
+): readonly Finding[] {
+  if (rules === null) return [];
+  const elsewhere = [...datasets.values()].flatMap(({ datasetId, schemaName }) => {
+    const expected = schemaNameFor(datasetId, rules, otherwise);
+    return schemaName === expected ? [] : `${datasetId} (in ${schemaName}, not ${expected})`;
+  });
+  if (elsewhere.length === 0) return [];
+  const where =
+    elsewhere.length === 1
+      ? 'the table of 1 dataset is in another schema'
+      : `the tables of ${plural(elsewhere.length, 'dataset')} are in other schemas`;
+  return [ok('schemas', `${where} than destination.schemas says: ${listed(elsewhere)}`)];
 }
 
 /** One finding for each reason. A frozen log answers for a table that is no more. */

@@ -1,5 +1,6 @@
 /** Checks the database that is the mirror: its server, the way to it, the role and its rights, PostGIS, locks, and the content. */
 
+import { LIVE_SCHEMA } from '../../destination/postgres/catalog/names.ts';
 import {
   type Blocker,
   type ExaminedServer,
@@ -14,7 +15,7 @@ import { formatDuration, plural } from '../../lib/units.ts';
 import { ConfigurationError } from '../../model/errors.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { type Facts, type Finding, findingOf, ok, problem, warning } from './check.ts';
-import { judgeHistory, judgeTables } from './content.ts';
+import { judgeHistory, judgeSchemas, judgeTables } from './content.ts';
 
 export async function checkDatabase(
   url: Secret,
@@ -35,6 +36,7 @@ export async function checkDatabase(
       return [
         ...findings,
         ...judgeTables(facts.mirror, inspection.known('service.baseUrl')),
+        ...judgeSchemas(facts.mirror, inspection.known('destination.schemas'), LIVE_SCHEMA),
         ...judgeHistory(facts.mirror, await reader.pastLogs(), inspection.known('history.datasets')),
       ];
     } finally {

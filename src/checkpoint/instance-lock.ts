@@ -42,6 +42,11 @@ export interface InstanceHolder {
   readonly command: string;
 }
 
+/** Names a process for people, as the lease of a database does. */
+export function holderName({ command, pid, host }: Pick<InstanceHolder, 'command' | 'pid' | 'host'>): string {
+  return `feed-sync ${command}, process ${pid} on ${host}`;
+}
+
 export interface InstanceLock {
   readonly suspicion: Suspicion;
   /** Has the next process find that these stores are suspect; before the first call those are that this one has found so. */

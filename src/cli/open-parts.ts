@@ -2,7 +2,12 @@
 
 import { join } from 'node:path';
 import type { Checkpoint } from '../checkpoint/checkpoint.ts';
-import { acquireInstanceLock, type InstanceLock, instanceLockPath } from '../checkpoint/instance-lock.ts';
+import {
+  acquireInstanceLock,
+  holderName,
+  type InstanceLock,
+  instanceLockPath,
+} from '../checkpoint/instance-lock.ts';
 import { openCheckpoint } from '../checkpoint/sqlite/open.ts';
 import type { Configuration } from '../configuration/configuration.ts';
 import type { HistoryOptions } from '../destination/catalog/undo-logs.ts';
@@ -36,7 +41,6 @@ import { delivererOf } from './commands/notify.ts';
 import type { Context } from './context.ts';
 import { type Decision, performDecision } from './decision.ts';
 import { ownFolders, stagingFolder } from './own-folders.ts';
-import { holderName } from './request-place.ts';
 import { feedOptions, isKnownOrigin, keyHashOf } from './service-client.ts';
 
 export interface OpenOptions {

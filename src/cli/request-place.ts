@@ -3,6 +3,7 @@
  * on it, of whichever data directory. With a file it is the data directory.
  */
 
+import { holderName } from '../checkpoint/instance-lock.ts';
 import type { Requests } from '../checkpoint/requests.ts';
 import { openCheckpointBeside } from '../checkpoint/sqlite/open.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
@@ -65,15 +66,6 @@ function placeOfFile(configuration: LocalConfiguration, context: Context): Reque
       checkpoint?.close();
     },
   };
-}
-
-/** Names a process in the lease of the database. */
-export function holderName({
-  command,
-  pid,
-  host,
-}: Record<'command' | 'host', string> & { pid: number }): string {
-  return `feed-sync ${command}, process ${pid} on ${host}`;
 }
 
 export function nothingHere(): UsageError {

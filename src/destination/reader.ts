@@ -22,6 +22,8 @@ export interface DestinationReader {
   bytes?(): Promise<number>;
   /** Returns the number of free bytes in a file that does not shrink by itself. */
   freeBytes?(): Promise<number>;
+  /** Names the instance that holds the lease of a database; null where none does, or the role may not read it. */
+  holder?(): Promise<string | null>;
   /** Returns the unions, in order of name; missing where the destination makes none. */
   unions?(): Promise<readonly RecordedUnion[]>;
   /** Returns the commits of a dataset, oldest first. */

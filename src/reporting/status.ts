@@ -6,7 +6,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Failure, HookRecord, Suspension } from '../checkpoint/checkpoint.ts';
-import type { InstanceHolder } from '../checkpoint/instance-lock.ts';
+import { holderName, type InstanceHolder } from '../checkpoint/instance-lock.ts';
 import type { LocalConfiguration } from '../configuration/configuration.ts';
 import type { ReadFile } from '../configuration/file.ts';
 import type { RecordedUnion } from '../destination/catalog/unions.ts';
@@ -46,7 +46,10 @@ export interface Status extends Report {
     /** Foreign processes that have the file open: a commit waits for them. */
     readonly lockHolders: readonly number[];
   };
-  readonly runningInstance: RunningInstance | null;
+  /** `standsBy`: it waits for the lease of the database, which another instance holds. */
+  readonly runningInstance: (RunningInstance & { readonly standsBy: boolean }) | null;
+  /** Names the instance that holds the lease of the database; null where none does, it is not known, or the mirror is a file. */
+  readonly leaseHolder: string | null;
   /** Null: publishing is off. */
   readonly publishedCopy: { readonly path: string; readonly publishedAt: Date | null } | null;
   /** Null: nothing is exported. `exportedAt`: when the newest generation was; null where there is none. */
@@ -72,6 +75,7 @@ export function statusOf(
   { mirror, checkpoint, runningInstance, pid: ownPid, readFile }: StatusInput,
 ): Status {
   const { path, place, postgres, publish } = destination;
+  const leaseHolder = contentOf(mirror)?.leaseHolder ?? null;
   const report = reportOf({ mirror, checkpoint, choices: datasets, keyHash: null });
   const lockHolders = (postgres === null ? mirrorLocks(path, readFile) : [])
     .map(({ pid }) => pid)
@@ -84,7 +88,11 @@ export function statusOf(
       bytes: postgres === null ? mirrorBytes(path) : (contentOf(mirror)?.bytes ?? 0),
       lockHolders,
     },
-    runningInstance,
+    runningInstance: runningInstance && {
+      ...runningInstance,
+      standsBy: leaseHolder !== null && leaseHolder !== holderName(runningInstance),
+    },
+    leaseHolder,
     publishedCopy: publish && { path: publish.path, publishedAt: changedAt(publish.path) },
     export: exported && { path: exported.path, exportedAt: changedAt(join(exported.path, MANIFEST)) },
     hook: hooks.afterCommit && report.checkpoint.hook,
@@ -108,7 +116,8 @@ function changedAt(path: string): Date | null {
 export type StatusJson = ReturnType<typeof statusJson>;
 
 export function statusJson(status: Status) {
-  const { dataDirectory, runningInstance, publishedCopy, export: exported, hook, scrub, checkpoint } = status;
+  const { dataDirectory, runningInstance, leaseHolder, publishedCopy, hook, scrub, checkpoint } = status;
+  const { export: exported } = status;
   return {
     dataDirectory,
     mirror: mirrorJson(status),
@@ -129,7 +138,9 @@ export function statusJson(status: Status) {
       pid: runningInstance.pid,
       host: runningInstance.host,
       command: runningInstance.command,
+      standsBy: runningInstance.standsBy,
     },
+    leaseHolder,
     service: serviceJson(status.service),
     subscriptions: status.subscriptions.map(subscriptionJson),
     forgottenSubscriptions: checkpoint.forgotten,

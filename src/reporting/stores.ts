@@ -103,14 +103,17 @@ export interface MirrorContent extends ObservedState {
   readonly pastLogs: readonly PastLog[] | null;
   /** The unions; null where they are not known. */
   readonly unions: readonly RecordedUnion[] | null;
+  /** Names the instance that holds the lease of a database; null where none does, it is not known, or the mirror is a file. */
+  readonly leaseHolder: string | null;
 }
 
 /** Returns the content of a mirror whose file is not opened for the report. */
 export function contentWithoutFile(
   observed: ObservedState,
   unions: readonly RecordedUnion[] | null = null,
+  leaseHolder: string | null = null,
 ): MirrorContent {
-  return { ...observed, bytes: null, freeBytes: null, pastLogs: null, unions };
+  return { ...observed, bytes: null, freeBytes: null, pastLogs: null, unions, leaseHolder };
 }
 
 /** The mirror as it was read. Null: there is no mirror. 'unread': the running daemon has not read it yet. An error: it cannot be read. */
@@ -211,7 +214,8 @@ export async function mirrorContent(reader: DestinationReader) {
   const bytes = (await reader.bytes?.()) ?? null;
   const pastLogs = await reader.pastLogs();
   const unions = (await reader.unions?.()) ?? [];
-  return { ...observed, bytes, freeBytes, pastLogs, unions, format: await reader.format() };
+  const leaseHolder = (await reader.holder?.()) ?? null;
+  return { ...observed, bytes, freeBytes, pastLogs, unions, leaseHolder, format: await reader.format() };
 }
 
 /** A scrape of metrics waits no longer for a database. */

@@ -37,6 +37,7 @@ const NOTHING_BESIDE = {
   afterCommit: null,
   scrub: null,
   runningInstance: null,
+  leaseHolder: null,
 };
 
 /** Of a mirror. */
@@ -129,7 +130,7 @@ describe('status', () => {
     await until('a download', () => feed.requests.entries('file').length > 0);
     const status = await statusOf(installed);
     expect(status).toMatchObject({
-      runningInstance: { pid: running.pid, host: expect.any(String), command: 'once' },
+      runningInstance: { pid: running.pid, host: expect.any(String), command: 'once', standsBy: false },
       subscriptions: [{ id: 'sub_1', name: 'All counties', cursor: 'evt_1', cursorAt: TIMESTAMP }],
       datasets: [
         // The manifest lists it, which announces no version.

@@ -125,6 +125,7 @@ it('status and doctor recommend compact once it is worth it', () => {
     freeBytes: 700_000_000,
     pastLogs: [],
     unions: [],
+    leaseHolder: null,
   };
   const status = {
     ...reportOf({
@@ -136,6 +137,7 @@ it('status and doctor recommend compact once it is worth it', () => {
     dataDirectory: '/data',
     mirrorFile: { path: '/data/mirror.duckdb', bytes: 1_200_000_000, lockHolders: [] },
     runningInstance: null,
+    leaseHolder: null,
     publishedCopy: null,
     export: null,
     hook: null,

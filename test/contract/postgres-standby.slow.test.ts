@@ -1,7 +1,7 @@
 /** Two daemons on one database: one works, one stands by and takes over (F72, F73), and the first, woken, does no harm. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import pg from 'pg';
@@ -12,6 +12,7 @@ import { notedLines, notingProgram } from '../support/hook-program.ts';
 import { logged } from '../support/logged.ts';
 import { eventually } from '../support/patience.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
+import type { Program } from '../support/program.ts';
 import { ask } from '../support/status-server.ts';
 import { committedVersions, LEASE_MS, type TwoDaemons, twoDaemons, urlOf } from '../support/two-daemons.ts';
 
@@ -51,6 +52,22 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect(tookMs).toBeGreaterThan(0);
   }
 
+  /** The commands and the status server of both say which instance works. */
+  async function expectStatus({ first, second, firstInstalled, installed }: TwoDaemons, works: string) {
+    const jsonOf = async (of: Program) => JSON.parse((await of.run('status', '--json')).stdout);
+    const standing = { pid: second.pid, command: 'run', standsBy: true };
+    const working = { runningInstance: { pid: first.pid, standsBy: false }, leaseHolder: works };
+    expect(await jsonOf(installed)).toMatchObject({ runningInstance: standing, leaseHolder: works });
+    expect(await jsonOf(firstInstalled)).toMatchObject(working);
+    expect(JSON.parse((await ask(`${await urlOf(first)}/status`)).text)).toMatchObject(working);
+    const [here, there] = [await installed.run('status'), await firstInstalled.run('status')];
+    expect(here.stdout).toContain(`stands by (run): ${works} works on the database.`);
+    expect(there.stdout).toContain(`Instance ${first.pid} on ${hostname()} is running: run.`);
+    const third = { FEED_SYNC_DATA_DIR: `${installed.home}/third` };
+    const elsewhere = await installed.startWith(third, 'status').ended;
+    expect(elsewhere.stdout).toContain(`No instance is running here: ${works} works on the database.`);
+  }
+
   /** The second works: it loads nothing again, and takes what is published now. */
   async function expectTakenOver(
     { second, publishNext, datasetOf }: TwoDaemons,
@@ -83,6 +100,9 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
       status: 'failing',
       reasons: [{ kind: 'standby', message: expect.stringContaining(`process ${daemons.first.pid} `) }],
     });
+    const works = `feed-sync run, process ${daemons.first.pid} on ${hostname()}`;
+    expect(status.text).toContain(`Another instance works on the database: ${works}.`);
+    await expectStatus(daemons, works);
     daemons.first.kill('SIGKILL');
     await daemons.first.ended;
     await expectInTime(daemons, address);

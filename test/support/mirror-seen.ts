@@ -14,5 +14,6 @@ export function mirrorOf(...tables: readonly ObservedTable[]): MirrorContent {
     freeBytes: 0,
     pastLogs: [],
     unions: [],
+    leaseHolder: null,
   };
 }

@@ -19,7 +19,13 @@ const HERE = {
   dataDirectory: '/data',
   mirrorFile: { path: '/data/mirror.duckdb', bytes: 1, lockHolders: [] },
 };
-const NO_SURROUNDINGS = { runningInstance: null, publishedCopy: null, export: null, hook: null };
+const NO_SURROUNDINGS = {
+  runningInstance: null,
+  leaseHolder: null,
+  publishedCopy: null,
+  export: null,
+  hook: null,
+};
 
 /** A daemon that was started with a file from another folder. */
 const PLACE = ['--config', "/srv/the county's/feed-sync.yaml"];

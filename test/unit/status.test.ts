@@ -58,6 +58,7 @@ function report(
     dataDirectory: '/data',
     mirrorFile: { path: '/data/mirror.duckdb', bytes: 12_600_000, lockHolders },
     runningInstance: null,
+    leaseHolder: null,
     publishedCopy: null,
     export: null,
     hook: null,
@@ -103,6 +104,42 @@ function announcing(announced: number, changed: Partial<DesiredState>): DesiredS
 function resynced(number: bigint): ObservedTable['reloads'] {
   return new Map([[OPERATOR, { logNumber: 1, eventNumber: number, createdAt: null }]]);
 }
+
+describe('the instance in status', () => {
+  const OTHER = 'feed-sync run, process 7 on alpha';
+  const here = (isWorking: boolean, standsBy: boolean): Status => ({
+    ...report(
+      { ...mirrorOf(observed('parcels')), leaseHolder: OTHER },
+      content({ desiredStates: [desired({ datasetId: 'roads' })] }),
+    ),
+    runningInstance: isWorking ? { pid: 8, host: 'beta', command: 'run', standsBy } : null,
+    leaseHolder: OTHER,
+  });
+  const firstLine = (status: Status) => renderStatus(status, { now: NOW, width: 80 }).split('\n')[0];
+
+  it('says for whom the instance of this data directory stands by', () => {
+    expect(firstLine(here(true, true))).toBe(
+      `Data directory /data. Instance 8 on beta stands by (run): ${OTHER} works on the database.`,
+    );
+    expect(firstLine(here(true, false))).toBe('Data directory /data. Instance 8 on beta is running: run.');
+    expect(statusJson(here(true, true))).toMatchObject({
+      runningInstance: { pid: 8, standsBy: true },
+      leaseHolder: OTHER,
+    });
+  });
+
+  it('names the instance of another data directory that works on the database, and advises no catch-up beside it', () => {
+    expect(firstLine(here(false, false))).toBe(
+      `Data directory /data. No instance is running here: ${OTHER} works on the database.`,
+    );
+    const advises = (status: Status) =>
+      renderStatus(status, { now: NOW, width: 80 }).endsWith('→ feed-sync once');
+    expect([advises(here(false, false)), advises({ ...here(false, false), leaseHolder: null })]).toEqual([
+      false,
+      true,
+    ]);
+  });
+});
 
 describe('the state of a dataset in status', () => {
   it('shows the most urgent state of each dataset', () => {

@@ -6,6 +6,7 @@
  */
 
 import { join } from 'node:path';
+import { holderName } from '../../checkpoint/instance-lock.ts';
 import type { Configuration } from '../../configuration/configuration.ts';
 import { Daemon, type End } from '../../daemon/daemon.ts';
 import { createNotifier, type Notifier } from '../../daemon/notify.ts';
@@ -351,8 +352,11 @@ async function serveStatus(served: ServedParts): Promise<StatusServer | null> {
 function statusNow({ configuration, context, daemon, parts }: ServedParts) {
   const { pid, host } = context.identity;
   const observed = daemon.observed();
+  const { postgres } = configuration.destination;
+  const leaseHolder = postgres === null ? null : holderName({ command: 'run', pid, host });
+  const unions = parts.destination.unions?.() ?? [];
   return statusOf(configuration, {
-    mirror: observed === null ? 'unread' : contentWithoutFile(observed, parts.destination.unions?.() ?? []),
+    mirror: observed === null ? 'unread' : contentWithoutFile(observed, unions, leaseHolder),
     checkpoint: contentOf(parts.checkpoint),
     runningInstance: { pid, host, command: 'run' },
     pid,

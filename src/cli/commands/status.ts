@@ -144,11 +144,11 @@ function fitted(lines: readonly string[], width: number, height: number): readon
   );
 }
 
-/** Opens the mirror only after its file has changed: a commit waits for whoever reads it. */
+/** Opens a file only after it has changed: a commit waits for whoever reads it. A database is read each time. */
 class MirrorWatch {
   readonly #configuration: LocalConfiguration;
   readonly #context: Context;
-  #seen: { readonly mark: string; readonly mirror: MirrorSeen } | null = null;
+  #seen: { readonly mark: string | null; readonly mirror: MirrorSeen } | null = null;
 
   constructor(configuration: LocalConfiguration, context: Context) {
     this.#configuration = configuration;
@@ -156,8 +156,10 @@ class MirrorWatch {
   }
 
   async read(): Promise<MirrorSeen> {
-    const mark = markOf(this.#configuration.destination.path);
-    if (this.#seen?.mark === mark && !(this.#seen.mirror instanceof Error)) return this.#seen.mirror;
+    const { path, postgres } = this.#configuration.destination;
+    const mark = postgres === null ? markOf(path) : null;
+    if (mark !== null && this.#seen?.mark === mark && !(this.#seen.mirror instanceof Error))
+      return this.#seen.mirror;
     const mirror = await seeMirror(this.#configuration, this.#context);
     this.#seen = { mark, mirror };
     return mirror;

@@ -76,13 +76,9 @@ function asOfThen({ service }: Status): string {
 }
 
 function headlines(status: Status, now: Date): string {
-  const { dataDirectory, runningInstance: instance, mirrorFile, service } = status;
-  const running =
-    instance === null
-      ? 'No instance is running.'
-      : `Instance ${instance.pid} on ${printable(instance.host)} is running: ${printable(instance.command)}.`;
+  const { dataDirectory, mirrorFile, service } = status;
   const lines = [
-    `Data directory ${dataDirectory}. ${running}`,
+    `Data directory ${dataDirectory}. ${instanceSentences(status).join(' ')}`,
     ...mirrorLines(status),
     ...scrubLines(status, now),
     ...reachedLines(service, now),
@@ -92,6 +88,19 @@ function headlines(status: Status, now: Date): string {
     lines.push(`The mirror is held by ${holders}. A commit waits for that up to lock.wait.`);
   }
   return lines.join('\n');
+}
+
+/** The instance of this data directory, and one of another that works on the same database. */
+function instanceSentences({ runningInstance: instance, leaseHolder }: Status): readonly string[] {
+  const elsewhere = `${printable(leaseHolder ?? '')} works on the database.`;
+  if (instance === null) {
+    return leaseHolder === null ? ['No instance is running.'] : ['No instance is running here:', elsewhere];
+  }
+  const { pid, host, command, standsBy } = instance;
+  const named = `Instance ${pid} on ${printable(host)}`;
+  return standsBy
+    ? [`${named} stands by (${printable(command)}):`, elsewhere]
+    : [`${named} is running: ${printable(command)}.`];
 }
 
 /** Nothing before the first scrub, which only `run` does. */
@@ -240,12 +249,14 @@ function timesOf({ attempts }: { readonly attempts: number }): string {
   return attempts === 1 ? '' : ` ${formatCount(attempts)} times, last`;
 }
 
-/** Returns a command where work waits for nothing but a catch-up. A running instance does this work by itself. */
+/** Returns a command where work waits for nothing but a catch-up. An instance that works does this by itself, wherever it runs. */
 function nextCommand(
-  { runningInstance: instance }: Status,
+  { runningInstance: instance, leaseHolder }: Status,
   datasets: readonly DatasetReport[],
 ): readonly string[] {
-  return instance === null && datasets.some(isDueAtNextCatchUp) ? ['→ feed-sync once'] : [];
+  return instance === null && leaseHolder === null && datasets.some(isDueAtNextCatchUp)
+    ? ['→ feed-sync once']
+    : [];
 }
 
 function isDueAtNextCatchUp({ phase, need, retirement, isChosen }: DatasetReport): boolean {

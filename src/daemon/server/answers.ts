@@ -44,7 +44,6 @@ export function unlessKnown(answer: Answer, ifNoneMatch: string | undefined): An
 const NOTHING = Buffer.alloc(0);
 
 export const NOT_FOUND = plainAnswer(404, 'Not found.');
-export const STANDING_BY = plainAnswer(503, 'This instance stands by: another one works on the database.');
 export const BAD_REQUEST = plainAnswer(
   400,
   'This is no webhook: an id, a time, a signature and text are needed.',
@@ -60,6 +59,11 @@ export const TOKEN_NEEDED: Answer = {
   ...plainAnswer(401, 'This needs the token of status.tokenFile.'),
   headers: { 'WWW-Authenticate': 'Basic realm="feed-sync", Bearer' },
 };
+
+/** `why` names the instance that works. */
+export function standingByAnswer(why: string): Answer {
+  return plainAnswer(UNAVAILABLE, `This instance stands by. ${why}`);
+}
 
 /** Returns the answer to a method that is not allowed. `allow`: the allowed methods. */
 export function notAllowed(allow: string): Answer {

@@ -8,7 +8,7 @@ import type { ListenAddress } from '../../configuration/configuration.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Notifier } from '../notify.ts';
-import { STANDING_BY } from './answers.ts';
+import { standingByAnswer } from './answers.ts';
 import { reasonToStandBy } from './health.ts';
 import { closeInTime, listenOn } from './listen.ts';
 import { type AnswerQuestion, answerTo, begin, limitedServer, verdictAnswer } from './server.ts';
@@ -93,7 +93,7 @@ export class Standby {
 
   readonly #answer: AnswerQuestion = async (question) => {
     if (question === 'livez' || question === 'healthz') return verdictAnswer([]);
-    if (question !== 'readyz') return STANDING_BY;
-    return verdictAnswer([reasonToStandBy(this.#holder, this.#since ?? this.#parts.clock.now())]);
+    const reason = reasonToStandBy(this.#holder, this.#since ?? this.#parts.clock.now());
+    return question === 'readyz' ? verdictAnswer([reason]) : standingByAnswer(reason.message);
   };
 }

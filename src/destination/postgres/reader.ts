@@ -30,6 +30,7 @@ import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
 import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { countDatasets } from './count-tables.ts';
 import { destinationError, diagnose, PostgresError, sentence } from './errors.ts';
+import { readHolder } from './lease.ts';
 import { showAsOf } from './past/as-of.ts';
 import { countDiff, selectDiff } from './past/diff.ts';
 import { pastCatalog, readPastLogs } from './past/past-logs.ts';
@@ -100,6 +101,19 @@ class PostgresReader implements DestinationReader {
     return this.#reading(async (transaction) =>
       numberAt((await transaction.rows(selectBytes(await hasCitus(transaction))))[0] ?? [], 0),
     );
+  }
+
+  /** The lease is granted to no reader. */
+  async holder(): Promise<string | null> {
+    try {
+      const held = await this.#connection.transaction((transaction) => readHolder(transaction), {
+        isReadOnly: true,
+      });
+      return held?.holder ?? null;
+    } catch (error) {
+      if (error instanceof PostgresError && error.fault === 'not-permitted') return null;
+      throw destinationError(error, this.#place);
+    }
   }
 
   commits(datasetId: string): Promise<readonly PastCommit[]> {

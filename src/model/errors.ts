@@ -14,6 +14,9 @@ export interface ErrorDetails {
 /** The options of a class that stands for several codes; `code` is missing where it is the most general one. */
 type Coded<Code extends ErrorCode> = ErrorDetails & { readonly code?: Code };
 
+/** The advice where only a further look helps. `doctor` leaves it out of its own report. */
+export const ASK_DOCTOR = 'If it lasts: feed-sync doctor';
+
 export abstract class FeedSyncError extends Error {
   abstract readonly code: ErrorCode;
   /** The advice to an operator; null where the message says everything. */

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { findingOf } from '../../src/cli/doctor/check.ts';
 import { judgeSchemas } from '../../src/cli/doctor/content.ts';
 import { judgeEncryption, judgeServer, setUpScriptFor } from '../../src/cli/doctor/database.ts';
+import { destinationError, diagnose } from '../../src/destination/postgres/errors.ts';
 import type { ExaminedServer } from '../../src/destination/postgres/examine.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { table } from '../support/sync-values.ts';
@@ -50,6 +52,13 @@ describe('the findings of doctor about a PostgreSQL server', () => {
     const findings = judged(fault);
     expect(findings).toMatchObject([{ about, state, exitCode }]);
     expect(findings[0]?.hints.length).toBeGreaterThan(0);
+  });
+
+  it('does not advise to run doctor where the server cannot be reached', () => {
+    const away = diagnose(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
+    const error = destinationError(away, 'postgres://feed_sync@db/county');
+    expect(error).toMatchObject({ hint: 'If it lasts: feed-sync doctor' });
+    expect(findingOf('database', error)).toMatchObject({ state: 'problem', exitCode: 75, hints: [] });
   });
 
   it('says how to end the sessions and prepared transactions that have locks', () => {

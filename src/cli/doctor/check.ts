@@ -7,7 +7,7 @@ import type { ObservedState } from '../../destination/destination.ts';
 import type { AccessCheck } from '../../feed/access-check.ts';
 import type { AnswerSeen } from '../../feed/http/connection-check.ts';
 import { sourceStack } from '../../lib/source-stack.ts';
-import { FeedSyncError, RefusalError } from '../../model/errors.ts';
+import { ASK_DOCTOR, FeedSyncError, RefusalError } from '../../model/errors.ts';
 import type { Subscription } from '../../model/records.ts';
 import type { CheckpointContent } from '../../reporting/stores.ts';
 import { possibleCause } from '../../sync/incidents.ts';
@@ -135,7 +135,9 @@ export function problem(
 export function findingOf(about: string, error: unknown): Finding {
   if (error instanceof RefusalError) return refusalFinding(about, error);
   if (error instanceof FeedSyncError) {
-    return problem(about, error.message, exitCodeOf(error), ...(error.hint === null ? [] : [error.hint]));
+    const { hint } = error;
+    const hints = hint === null || hint === ASK_DOCTOR ? [] : [hint];
+    return problem(about, error.message, exitCodeOf(error), ...hints);
   }
   const said = error instanceof Error ? sourceStack(error) : String(error);
   return problem(about, `A bug in feed-sync: ${said}`, EXIT_CODES.bug, 'Report this.');

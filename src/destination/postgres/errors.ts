@@ -4,6 +4,7 @@ import { DatabaseError } from 'pg';
 import { adviceOnDistrust, type TrustAdvice } from '../../lib/certificates.ts';
 import { systemCode, systemReason } from '../../lib/files.ts';
 import {
+  ASK_DOCTOR,
   asError,
   BusyError,
   ConfigurationError,
@@ -151,7 +152,7 @@ const TRUST_ADVICE: TrustAdvice = {
 
 function hintOfUnavailable({ cause }: PostgresError): string {
   const code = systemCode(cause) ?? '';
-  if (!OF_CERTIFICATES.test(code)) return 'If it lasts: feed-sync doctor';
+  if (!OF_CERTIFICATES.test(code)) return ASK_DOCTOR;
   return adviceOnDistrust(code, TRUST_ADVICE);
 }
 

@@ -189,7 +189,7 @@ export const ERRORS = {
   },
   table_locked: {
     meaning:
-      'A transaction of a reader in the database holds the table of one dataset for longer than feed-sync waits (lock.wait).',
+      'Readers in the database hold the table of one dataset locked for longer than lock.wait, or have each commit of it ended (40001).',
     exitCode: 75,
     scope: 'part',
     disposition: 'retry',

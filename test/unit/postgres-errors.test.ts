@@ -17,6 +17,7 @@ describe('an error of PostgreSQL', () => {
   it.each([
     ['a lock that was not free in time', '55P03', 'table_locked', 'part', 75],
     ['deadlocks that repeat', '40P01', 'table_locked', 'part', 75],
+    ['serialization failures that repeat', '40001', 'table_locked', 'part', 75],
     ['a limit of temporary files', '53400', 'dataset_storage_failed', 'part', 74],
     ['too little memory for a statement', '53200', 'dataset_storage_failed', 'part', 74],
     ['a damaged block', 'XX001', 'dataset_storage_failed', 'part', 74],

@@ -175,16 +175,20 @@ export function destinationError(error: unknown, place: string): Error {
 
 /** The disk is full: also the smallest of the other datasets finds no space. */
 const DISK_FULL = '53100';
+const MAKE_ROOM = 'Make room on the disk of the server; the next catch-up goes on by itself.';
 const DEADLOCK = '40P01';
+const SERIALIZATION_FAILURE = '40001';
 
 /**
- * Returns the same for an error that the rows of one dataset met: a failure or a wait there holds up no other dataset. Deadlocks come here
- * once the commit was repeated: another program locks the same tables in another order, again and again.
+ * Returns the same for an error that the rows of one dataset met: a failure or a wait there holds up no other dataset. Deadlocks and
+ * serialization failures come here once the commit was repeated: another program locks the same tables in another order again and again,
+ * or a trigger on the table fails so each time.
  */
 export function datasetError(error: unknown, place: string): Error {
   if (!(error instanceof PostgresError)) return destinationError(error, place);
   const { fault, sqlState } = error;
   if (fault === 'locked' || sqlState === DEADLOCK) return locked(error, place, 'table_locked');
+  if (sqlState === SERIALIZATION_FAILURE) return notSerialized(error, place);
   if (sqlState === DISK_FULL) return destinationError(error, place);
   switch (fault) {
     // A limit for the statements of our role, or a damaged block of the table. The catalog and COMMIT say so where more is wrong.
@@ -204,6 +208,15 @@ function locked(error: PostgresError, place: string, code: 'mirror_busy' | 'tabl
   return new BusyError(`Others hold a table in the database ${place} locked: ${sentence(error)}`, {
     code,
     hint: 'End the transactions that hold it; pg_locks and pg_stat_activity name them.',
+    cause: error,
+  });
+}
+
+function notSerialized(error: PostgresError, place: string): BusyError {
+  const what = `The server ended each commit of a table in the database ${place} for the sake of others`;
+  return new BusyError(`${what}: ${sentence(error)}`, {
+    code: 'table_locked',
+    hint: 'End the transactions that write there (pg_stat_activity), or mend the trigger on the table that fails so.',
     cause: error,
   });
 }
@@ -237,7 +250,10 @@ function destinationFailure(error: PostgresError, place: string): FeedSyncError 
     case 'depended-on':
       return readerDependency(error, place);
     default:
-      return new StorageError(`The database ${place} cannot be used: ${said}`, { cause });
+      return new StorageError(`The database ${place} cannot be used: ${said}`, {
+        ...(error.sqlState === DISK_FULL ? { hint: MAKE_ROOM } : {}),
+        cause,
+      });
   }
 }
 

@@ -26,6 +26,8 @@ import {
 import { column } from '../support/small-content.ts';
 
 const VERSIONS = Number(process.env['READER_VERSIONS'] ?? 30);
+/** Whoever runs many sees how far they are. */
+const REPORTED_EVERY = 100;
 // Only against a test that hangs for ever.
 vi.setConfig({ testTimeout: 6 * PATIENCE_MS + VERSIONS * 30_000 });
 
@@ -246,6 +248,7 @@ describe.skipIf(EMBEDDED.folder === null)('readers of a table in PostgreSQL', ()
       await asking.rows('REFRESH MATERIALIZED VIEW public.known');
       const refreshed = await asking.names('SELECT id, name FROM public.known ORDER BY id');
       expect(versions.versionOf(refreshed), step).toBe(versions.newest);
+      if (number % REPORTED_EVERY === 0) process.stderr.write(`${number} versions.\n`);
     }
     const [[commits] = []] = await asking.rows(
       "SELECT count(*)::int FROM feed_sync.commits WHERE kind <> 'retire'",

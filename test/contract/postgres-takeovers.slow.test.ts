@@ -6,7 +6,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { ChangesJob } from '../../src/model/write-jobs.ts';
@@ -14,13 +14,17 @@ import { seededRandom } from '../exploration/random.ts';
 import { firstContent, type PublishedCourse, publishedCourse } from '../support/duckdb-changes.ts';
 import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { type DestinationAtWork, destinationAtWork } from '../support/mirror-at-work.ts';
-import { eventually } from '../support/patience.ts';
+import { eventually, PATIENCE_MS } from '../support/patience.ts';
 import { PEOPLE } from '../support/people.ts';
 import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
 import { postgresOfTest } from '../support/postgres-of-tests.ts';
 import { SEED } from '../support/seed.ts';
 
 const TAKEOVERS = Number(process.env['TAKEOVERS'] ?? 20);
+/** Whoever runs many sees how far they are. */
+const REPORTED_EVERY = 100;
+// Only against a test that hangs for ever.
+vi.setConfig({ testTimeout: 6 * PATIENCE_MS + TAKEOVERS * 30_000 });
 
 /** Row 1 names the version. */
 const rowsOf = (version: number): readonly Row[] => [
@@ -115,10 +119,11 @@ describe.skipIf(EMBEDDED.folder === null)('takeovers', () => {
       expect(late).toMatchObject({ kind: 'failed', error: { code: 'instance_running' } });
       await before.world.destination.close();
       await expectWhole(address);
+      if (turn % REPORTED_EVERY === 0) process.stderr.write(`${turn} takeovers, ${newest} versions.\n`);
     }
     expect((await working.world.observed()).version).toBe(newest);
     process.stderr.write(
-      `${TAKEOVERS} takeovers, ${newest} versions; ${underWay} commits ended beside one.\n`,
+      `${TAKEOVERS} takeovers, ${newest} versions, seed ${SEED}; ${underWay} commits ended beside one.\n`,
     );
     await working.world.destination.close();
   });

@@ -105,7 +105,7 @@ const AMBIENT: readonly { readonly what: RegExp; readonly allowed: readonly RegE
   },
   { what: /node:child_process/, allowed: [/^src\/lib\/run-program\.ts$/] },
   // Only the digests of large files: threads that share more are hard to follow.
-  { what: /node:worker_threads/, allowed: [/^src\/feed\/download\/digest(?:-worker)?\.ts$/] },
+  { what: /node:worker_threads/, allowed: [/^src\/feed\/download\/digest-(?:threads|worker)\.ts$/] },
   { what: /\bconsole\./, allowed: [] },
 ];
 

@@ -98,17 +98,17 @@ describe.each([
 });
 
 describe('the thread of a digest', () => {
-  it('starts a thread only for large files, files of unknown length and continued files', async () => {
+  it('uses a thread only for large files, files of unknown length and continued files, and starts one for all of them', async () => {
     const threads = madeThreads();
     const directory = folder();
     const digests = createDigests(1_000);
     const sizes = [
-      { bytes: 999, fromByte: 0, expectedBytes: 999, threads: 0 },
-      { bytes: 1_000, fromByte: 0, expectedBytes: 1_000, threads: 1 },
-      { bytes: 1, fromByte: 0, expectedBytes: null, threads: 2 },
-      { bytes: 10, fromByte: 10, expectedBytes: 10, threads: 3 },
+      { bytes: 999, fromByte: 0, expectedBytes: 999, threads: 0, readBytes: 0 },
+      { bytes: 1_000, fromByte: 0, expectedBytes: 1_000, threads: 1, readBytes: 1_000 },
+      { bytes: 1, fromByte: 0, expectedBytes: null, threads: 1, readBytes: 1_001 },
+      { bytes: 10, fromByte: 10, expectedBytes: 10, threads: 1, readBytes: 1_011 },
     ];
-    for (const { bytes, fromByte, expectedBytes, threads: expected } of sizes) {
+    for (const { bytes, fromByte, expectedBytes, threads: expected, readBytes } of sizes) {
       const path = join(directory, `${bytes}`);
       const content = Buffer.alloc(bytes, 'x');
       writeFileSync(path, content);
@@ -116,9 +116,51 @@ describe('the thread of a digest', () => {
       digest.add(content.subarray(fromByte));
       expect(await digest.end(bytes)).toBe(sha256(content));
       expect(threads).toHaveLength(expected);
+      expect(digests.readBytes).toBe(readBytes);
     }
-    expect(digests.readBytes).toBe(1_000 + 1 + 10);
     await expect.poll(() => openFilesIn(directory), { timeout: PATIENCE_MS }).toEqual([]);
+  });
+
+  it('computes the digests of several files at once by two threads, also of those that are still written', async () => {
+    const threads = madeThreads();
+    const digests = createDigests(0);
+    const files = CHUNKS.map((content) => ({ content, path: part(content.subarray(0, 1_000)) }));
+    const begunOnes = files.map(({ path }) => begun(digests, path, 0, CHUNK_BYTES));
+    await setTimeout(100);
+    for (const { content, path } of files) appendFileSync(path, content.subarray(1_000));
+    const found = await Promise.all(begunOnes.map((digest) => digest.end(CHUNK_BYTES)));
+    expect(found).toEqual(files.map(({ content }) => sha256(content)));
+    expect(threads).toHaveLength(2);
+  });
+
+  it('ends threads that have nothing to do, and no others', async () => {
+    const threads = madeThreads();
+    const digests = createDigests(0);
+    const [first = Buffer.alloc(0), second = Buffer.alloc(0)] = CHUNKS;
+    const going = begun(digests, part(second), 0, null);
+    expect(await begun(digests, part(first), 0, null).end(CHUNK_BYTES)).toBe(sha256(first));
+    const isEnded = threads.map((thread) => {
+      const seen = { ended: false };
+      thread.on('exit', () => {
+        seen.ended = true;
+      });
+      return seen;
+    });
+    digests.endIdle();
+    await expect.poll(() => isEnded, { timeout: PATIENCE_MS }).toEqual([{ ended: false }, { ended: true }]);
+    expect(await going.end(CHUNK_BYTES)).toBe(sha256(second));
+    expect(await begun(digests, part(first), 0, null).end(CHUNK_BYTES)).toBe(sha256(first));
+    expect(threads).toHaveLength(2);
+  });
+
+  it('starts another thread where one has ended', async () => {
+    const threads = madeThreads();
+    const digests = createDigests(0);
+    const [content = Buffer.alloc(0)] = CHUNKS;
+    begun(digests, part(content), 0, null);
+    await threads[0]?.terminate();
+    expect(await begun(digests, part(content), 0, null).end(CHUNK_BYTES)).toBe(sha256(content));
+    expect(threads).toHaveLength(2);
   });
 
   it('reports a file that was cut', async () => {
@@ -202,7 +244,7 @@ it('ends a body whose digest is awaited at once when it is interrupted', async (
     },
   };
   const directory = folder();
-  const digests: Digests = { begin: () => digest, beginFinished: () => digest, readBytes: 0 };
+  const digests: Digests = { begin: () => digest, beginFinished: () => digest, readBytes: 0, endIdle() {} };
   const files = [{ url: '/file', bytes: null, rowCount: null, sha256: null }];
   const entry = { datasetId: 'parcels', version: 1, schemaVersion: null, rowCount: null, files };
   const job = present(fileJobs(entry, directory)[0], 'the entry has a file');

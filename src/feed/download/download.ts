@@ -49,7 +49,11 @@ export function createDownloads(
   };
   return {
     download: (request, signal) =>
-      download(request, { ...shared, directory: request.directory, onBytes: request.onBytes, signal }, limit),
+      download(
+        request,
+        { ...shared, directory: request.directory, onBytes: request.onBytes, signal },
+        limit,
+      ).finally(() => shared.digests.endIdle()),
     progress: () => shared.digests.readBytes,
   };
 }

@@ -207,8 +207,14 @@ export async function writeBody(
     try {
       const behind = new WriteBehind(file, partPath);
       const bytes = fromByte + (await writeAll(chunks, digest, behind, job, parts));
-      await syncPart(partPath, file, 'all');
-      return { bytes, sha256: await unlessStopped(digest.end(bytes), parts.signal) };
+      // The thread of the digest goes on while the disk stores the last bytes. No sync is in progress when this function ends.
+      const [synced, hashed] = await Promise.allSettled([
+        syncPart(partPath, file, 'all'),
+        unlessStopped(digest.end(bytes), parts.signal),
+      ]);
+      if (synced.status === 'rejected') throw synced.reason;
+      if (hashed.status === 'rejected') throw hashed.reason;
+      return { bytes, sha256: hashed.value };
     } finally {
       digest.drop();
     }

@@ -58,9 +58,9 @@ export const DOWNLOADS: Area = {
     },
     {
       name: 'the thread for digests gets the environment, and the key in it',
-      file: 'src/feed/download/digest.ts',
-      text: '{ env: {}, execArgv: [], workerData: task }',
-      instead: '{ execArgv: [], workerData: task }',
+      file: 'src/feed/download/digest-threads.ts',
+      text: '{ env: {}, execArgv: [], workerData: data }',
+      instead: '{ execArgv: [], workerData: data }',
       breaks: ['F45'],
       tests: ['unit/feed-digest.test.ts'],
     },

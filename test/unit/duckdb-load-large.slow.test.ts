@@ -1,4 +1,4 @@
-/** A load by several threads is proven no less than one by a single thread: each thread counts a part of the keys. */
+/** A load by several threads is proven no less than one by a single thread: each thread scans a part of the rows. */
 
 import { describe, expect, it } from 'vitest';
 import { manualClock, column as mirrorColumn, parquet, snapshot } from '../support/duckdb-mirror.ts';

@@ -44,7 +44,7 @@ export function sumOfHashes(columns: readonly string[]): string {
 export const CHECKSUM_VERSION = `'${METHOD}-' || ${rowHash(CONSTANT_ROW)}`;
 
 /** Returns a query for the checksum: one row for `checksumAt`. `table` is SQL. */
-export function selectChecksum(table: string, columnNames: readonly string[]): string {
+function selectChecksum(table: string, columnNames: readonly string[]): string {
   return `SELECT ${sumOfHashes(columnNames.map(identifier))}, ${CHECKSUM_VERSION} FROM ${table}`;
 }
 

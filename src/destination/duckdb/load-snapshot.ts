@@ -9,7 +9,7 @@ import { TABLE_MISSING } from '../../model/lost-past.ts';
 import type { ObservedTable, SnapshotJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
-import { numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { bigintOrNullAt, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { examineSnapshot, refuseOtherCount } from '../../staging/snapshot/examine-snapshot.ts';
 import { BadKeysError, explainFailure } from '../../staging/snapshot/explain-failure.ts';
 import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
@@ -32,15 +32,18 @@ import {
   countRows,
   createLoading,
   createStaged,
+  EVERY_ROW,
   findRepeatedKey,
   LOADING,
+  partsByAddress,
   STAGED,
+  selectAddresses,
   swap,
 } from './load-sql.ts';
 import { logOfCommit, logOfSwap } from './past/commit-log.ts';
 import { freezeKept, namesInHistory } from './past/history.ts';
 import { rewrittenIfMuch, tableAfter } from './table-after.ts';
-import { type Current, comments, refuseTakenName } from './tables.ts';
+import { type Current, comments, hasAddresses, refuseTakenName } from './tables.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { UnprovenError, type Written, wholeBefore, writeNet } from './write-net-change.ts';
 
@@ -271,7 +274,8 @@ async function prove(
   columns: readonly PlannedColumn[],
 ): Promise<Proven> {
   const keyColumns = keyColumnsOf(job, columns);
-  const [counts = []] = await engine.rows(countRows(table, columns, keyColumns, engine.threads));
+  const parts = await partsOf(engine, table, columns);
+  const [counts = []] = await engine.rows(countRows(table, columns, keyColumns, parts));
   const rowCount = numberAt(counts, 0);
   refuseOtherCount(job, rowCount);
   for (const [index, planned] of keyColumns.entries()) {
@@ -285,6 +289,19 @@ async function prove(
   }
   if (numberAt(counts, 3) !== rowCount) await proveKeys(engine, job, table, keyColumns, rowCount);
   return { rowCount, checksum: checksumAt(counts, 1) };
+}
+
+/** Each scan has one thread, so every thread of the engine gets a scan. */
+async function partsOf(
+  engine: Engine,
+  table: string,
+  columns: readonly PlannedColumn[],
+): Promise<readonly string[]> {
+  if (engine.threads === 1 || !hasAddresses({ columns })) return [EVERY_ROW];
+  const [addresses = []] = await engine.rows(selectAddresses(table));
+  const [lowest, highest] = [bigintOrNullAt(addresses, 0), bigintOrNullAt(addresses, 1)];
+  if (lowest === null || highest === null) return [EVERY_ROW];
+  return partsByAddress(lowest, highest, engine.threads);
 }
 
 async function proveKeys(

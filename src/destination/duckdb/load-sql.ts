@@ -1,16 +1,13 @@
 /** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
 
-import { identifier, tuple } from '../../staging/engine/sql.ts';
+import { identifier } from '../../staging/engine/sql.ts';
 import { MAX_SHOWN_VALUE, selectRows } from '../../staging/snapshot/scan-sql.ts';
 import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
-import { selectChecksum } from './checksum.ts';
+import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
 
 /** The table while it is loaded and proven. No dataset's table can have this name: their names are `[a-z0-9_]`. */
 export const LOADING = mirrored('feed-sync: loading');
-
-/** Each scan reads all keys, so more scans than this would take longer than the counting. */
-const MAX_SCANS_OF_KEYS = 8;
 
 /** The content of a snapshot beside the table that it is compared with. */
 export const STAGED = `temp.${identifier('feed-sync: staged')}`;
@@ -27,40 +24,55 @@ function createAs(create: string, plan: TablePlan): string {
   return `${create} AS ${selectRows(plan)}`;
 }
 
+/** Returns a query for the lowest and the highest address of the rows. `table` is SQL. */
+export function selectAddresses(table: string): string {
+  return `SELECT min(rowid), max(rowid) FROM ${table}`;
+}
+
+/** Divides the rows of a table among so many scans: returns conditions of which every row satisfies exactly one. */
+export function partsByAddress(lowest: bigint, highest: bigint, scans: number): readonly string[] {
+  const rows = highest - lowest + 1n;
+  const bounds = Array.from(
+    { length: scans - 1 },
+    (_, part) => lowest + (rows * BigInt(part + 1)) / BigInt(scans),
+  );
+  const from = [EVERY_ROW, ...bounds.map((address) => `rowid >= ${address}`)];
+  const before = [...bounds.map((address) => `rowid < ${address}`), EVERY_ROW];
+  return from.map((condition, part) => `${condition} AND ${before[part]}`);
+}
+
+export const EVERY_ROW = 'TRUE';
+
 /**
  * Returns a query for one row (`table` is SQL): the row count, the checksum, the number of distinct key hashes, and for each key column the
  * number of non-null rows. As many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because
- * hashes may collide. DuckDB scans uncommitted rows with one thread. To use `threads`, the query has one scan of the keys for each, and
- * each scan counts a part of the hashes; the checksum is computed beside them.
+ * hashes may collide. DuckDB scans uncommitted rows with one thread, so each of `parts` is a scan of its own.
  */
 export function countRows(
   table: string,
   columns: readonly PlannedColumn[],
   keyColumns: readonly PlannedColumn[],
-  threads: number,
+  parts: readonly string[],
 ): string {
-  const checksum = selectChecksum(
-    table,
-    columns.map(({ columnName }) => columnName),
-  );
-  return `SELECT counts.c0, checksum.*, counts.* EXCLUDE (c0)
-    FROM (${countOfKeys(table, keyColumns, threads)}) AS counts, (${checksum}) AS checksum(sum, version)`;
-}
-
-function countOfKeys(table: string, keyColumns: readonly PlannedColumn[], threads: number): string {
-  if (keyColumns.length === 0) return `SELECT count(*) AS c0, count(*) AS c1 FROM ${table}`;
   const keys = keyColumns.map((_, index) => `k${index}`);
-  const hashed = `SELECT hash(${keyList(keyColumns)}), ${keyList(keyColumns)} FROM ${table}`;
-  const counts = ['count(*)', 'count(DISTINCT h)', ...keys.map((key) => `count(${key})`)];
-  const scans = Math.min(threads, MAX_SCANS_OF_KEYS);
-  const parts = Array.from(
-    { length: scans },
-    (_, part) =>
-      `SELECT ${counts.join(', ')} FROM (${hashed}) AS hashed${tuple(['h', ...keys])} WHERE h % ${scans} = ${part}`,
+  const hash = rowHash(columns.map(({ columnName }) => identifier(columnName)));
+  const values = [
+    `${hash} AS row_hash`,
+    ...keyColumns.map(({ columnName }, index) => `${identifier(columnName)} AS k${index}`),
+  ];
+  const keyHash = keyColumns.length === 0 ? [] : [`hash(${keyList(keyColumns)}) AS key_hash`];
+  const scans = parts.map(
+    (part) => `SELECT ${[...values, ...keyHash].join(', ')} FROM ${table} WHERE ${part}`,
   );
-  const names = counts.map((_, index) => `c${index}`);
-  const sums = names.map((name) => `sum(${name})::BIGINT AS ${name}`);
-  return `SELECT ${sums.join(', ')} FROM (${parts.join(' UNION ALL ')}) AS parts${tuple(names)}`;
+  const keyCount = keyColumns.length === 0 ? 'count(*)' : 'count(DISTINCT key_hash)';
+  const counts = [
+    'count(*)',
+    'coalesce(sum(row_hash), 0)::HUGEINT',
+    CHECKSUM_VERSION,
+    keyCount,
+    ...keys.map((key) => `count(${key})`),
+  ];
+  return `SELECT ${counts.join(', ')} FROM (${scans.join(' UNION ALL ')})`;
 }
 
 export function countKeys(table: string, keyColumns: readonly PlannedColumn[]): string {

@@ -16,8 +16,13 @@ export interface Cast {
    * converted.
    */
   readonly convert: (value: string) => string;
-  /** True for the values that `convert` keeps exact; null when `convert` raises an error instead of changing a value. */
-  readonly keeps: ((value: string) => string) | null;
+  /**
+   * True for the values that `convert` keeps exact; null when `convert` raises an error instead of changing a value. `converted` is the
+   * value of `convert`, where that was computed already.
+   */
+  readonly keeps: ((value: string, converted?: string) => string) | null;
+  /** True when `keeps` compares what `convert` returns. Whoever reads many rows computes that once for both. */
+  readonly keepsByResult?: true;
   /** A cheaper test that most values pass, and their conversion. `keeps` and `convert` decide about the other values. */
   readonly usual?: { readonly is: (value: string) => string; readonly convert: (value: string) => string };
   /** True for the values that `convert` turns into null; absent when there are none. */
@@ -57,7 +62,7 @@ function raising(convert: Cast['convert'], must?: string): Cast {
 }
 
 /** A conversion that would silently change some values, guarded by a test. */
-function guarded(convert: Cast['convert'], keeps: (value: string) => string, must?: string): Cast {
+function guarded(convert: Cast['convert'], keeps: NonNullable<Cast['keeps']>, must?: string): Cast {
   return { ...raising(convert, must), keeps };
 }
 
@@ -66,12 +71,15 @@ function from(types: readonly string[], cast: Cast): Rule {
   return ({ type }) => (types.includes(type) ? cast : null);
 }
 
-/** Returns SQL that raises an error instead of changing a value. Null stays null. */
-export function strict(cast: Cast, value: string): string {
+/**
+ * Returns SQL that raises an error instead of changing a value. Null stays null. `converted` is SQL for the value of `convert`, where
+ * that was computed already.
+ */
+export function strict(cast: Cast, value: string, converted = cast.convert(value)): string {
   const { keeps, usual } = cast;
-  if (keeps === null) return cast.convert(value);
+  if (keeps === null) return converted;
   const first = usual === undefined ? '' : `WHEN ${usual.is(value)} THEN ${usual.convert(value)}`;
-  return `CASE WHEN ${value} IS NULL THEN NULL ${first} WHEN ${keeps(value)} THEN ${cast.convert(value)}
+  return `CASE WHEN ${value} IS NULL THEN NULL ${first} WHEN ${keeps(value, converted)} THEN ${converted}
     ELSE error('a value would be changed') END`;
 }
 
@@ -92,20 +100,21 @@ function encodingName(stated: string | null): string {
 const fromWkb: Rule = ({ type, geometry }) => {
   if (type !== 'BLOB' || encodingName(geometry?.encoding ?? null) !== WELL_KNOWN_BINARY) return null;
   const crs = geometry?.crs ?? null;
-  return guarded(
-    (value) => `ST_GeomFromWKB(${value})`,
-    (value) => isWhollyRead(value, crs),
-    `be WKB that names no coordinate system${crs === null ? '' : ` but ${crs}`}`,
-  );
+  const read = (value: string): string => `ST_GeomFromWKB(${value})`;
+  const must = `be WKB that names no coordinate system${crs === null ? '' : ` but ${crs}`}`;
+  return {
+    ...guarded(read, (value, converted = read(value)) => isWhollyRead(value, converted, crs), must),
+    keepsByResult: true,
+  };
 };
 
 /**
  * DuckDB ignores the number of a coordinate system in WKB (EWKB) and in its parts. The geometry that it has read is then
  * shorter. The number of the column's own system is allowed.
  */
-function isWhollyRead(value: string, crs: string | null): string {
+function isWhollyRead(value: string, geometry: string, crs: string | null): string {
   const digits = `hex(${value})`;
-  return `CASE octet_length(${value}) - octet_length(ST_AsWKB(ST_GeomFromWKB(${value}))) WHEN 0 THEN TRUE
+  return `CASE octet_length(${value}) - octet_length(ST_AsWKB(${geometry})) WHEN 0 THEN TRUE
     WHEN 4 THEN ${sridBytes(digits)} = 4 AND NOT ${isInOtherSystem(digits, crs)} ELSE FALSE END`;
 }
 

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import { DataError, InterruptedError, StorageError } from '../../model/errors.ts';
 import type { SnapshotFile } from '../../model/write-jobs.ts';
-import type { Engine } from '../engine/engine.ts';
+import type { Engine, Row } from '../engine/engine.ts';
 import { DuckDbError, firstLine } from '../engine/errors.ts';
 import { filePath, numberAt, textAt, textOrNullAt } from '../engine/sql.ts';
 
@@ -42,17 +42,13 @@ export function readParquet(paths: readonly string[], options: readonly string[]
 /** Examines a Parquet file. @throws DataError naming the file when it is not a complete Parquet file. */
 export async function examine(engine: Engine, file: SnapshotFile, datasetId: string): Promise<ParquetFile> {
   try {
-    const path = filePath(file.path);
-    const rowCount = await readRowCount(engine, path);
-    const fields = await readFields(engine, path);
-    const types = await engine.rows(`DESCRIBE SELECT * FROM ${readParquet([file.path])}`);
+    const { rowCount, fields, types, properties } = await readFooter(engine, file);
     if (rowCount === null || fields.length !== types.length) {
       const what = rowCount === null ? 'rows' : 'columns';
       throw new DataError(
         `The file ${file.name} of ${datasetId} has contradicting metadata about its ${what}.`,
       );
     }
-    const properties = await readProperties(engine, path);
     const geo = parseGeoMetadata(properties.get('geo'));
     if (geo === null) {
       throw new DataError(
@@ -61,7 +57,7 @@ export async function examine(engine: Engine, file: SnapshotFile, datasetId: str
     }
     const columns = fields.map(({ name, logicalType, storedAs, leaves }, index) => ({
       name,
-      type: textAt(types[index] ?? [], 1),
+      type: types[index] ?? '',
       inexact: inexactness(logicalType, storedAs),
       leaves,
       geometry: geometryOf(geo.columns.get(name), logicalType, properties),
@@ -92,13 +88,40 @@ export async function unreadableFile(
   return isContent ? new DataError(message, options) : new StorageError(message, options);
 }
 
-/** Returns null when the file's row count differs from the sum of its row groups, by which DuckDB reads. */
-async function readRowCount(engine: Engine, path: string): Promise<number | null> {
-  const [row = []] = await engine.rows(
-    `SELECT num_rows, num_rows = (SELECT coalesce(sum(abs(row_group_num_rows)), 0) FROM parquet_metadata(${path})
-      WHERE column_id = 0) FROM parquet_file_metadata(${path})`,
+interface Footer {
+  /** Null when the file's row count differs from the sum of its row groups, by which DuckDB reads. */
+  readonly rowCount: number | null;
+  readonly fields: readonly Field[];
+  /** DuckDB's type of each column. */
+  readonly types: readonly string[];
+  /** The writer's own key-value metadata. A value that is not text is empty. */
+  readonly properties: ReadonlyMap<string, string>;
+}
+
+/** The parts of a footer, by the first cell of their rows. */
+const PART = { rowCount: 0, schema: 1, types: 2, properties: 3 };
+
+/** Reads all parts by one statement: each statement of a small file costs more than what it reads. */
+async function readFooter(engine: Engine, file: SnapshotFile): Promise<Footer> {
+  const path = filePath(file.path);
+  const rows = await engine.rows(
+    `SELECT ${PART.rowCount}, NULL, num_rows = (SELECT coalesce(sum(abs(row_group_num_rows)), 0)
+      FROM parquet_metadata(${path}) WHERE column_id = 0), num_rows, NULL, NULL, NULL FROM parquet_file_metadata(${path})
+    UNION ALL SELECT ${PART.schema}, name, NULL, coalesce(num_children, 0), logical_type, type, duckdb_type
+      FROM parquet_schema(${path})
+    UNION ALL SELECT ${PART.types}, column_type, NULL, NULL, NULL, NULL, NULL
+      FROM (DESCRIBE SELECT * FROM ${readParquet([file.path])})
+    UNION ALL SELECT ${PART.properties}, coalesce(TRY(decode(key)), ''), NULL, NULL, coalesce(TRY(decode(value)), ''), NULL, NULL
+      FROM parquet_kv_metadata(${path})`,
   );
-  return row[1] === true ? numberAt(row, 0) : null;
+  const of = (part: number) => rows.filter((row) => row[0] === part);
+  const [counted = []] = of(PART.rowCount);
+  return {
+    rowCount: counted[2] === true ? numberAt(counted, 3) : null,
+    fields: fieldsOf(of(PART.schema)),
+    types: of(PART.types).map((row) => textAt(row, 1)),
+    properties: new Map(of(PART.properties).map((row) => [textAt(row, 1), textAt(row, 4)])),
+  };
 }
 
 /** A top-level column in the tree of the schema. */
@@ -110,24 +133,21 @@ interface Field {
 }
 
 /** Walks the schema tree, which is stored depth first, and returns the root's children with their leaves. */
-async function readFields(engine: Engine, path: string): Promise<readonly Field[]> {
-  const rows = await engine.rows(
-    `SELECT name, coalesce(num_children, 0), logical_type, type, duckdb_type FROM parquet_schema(${path})`,
-  );
+function fieldsOf(rows: readonly Row[]): readonly Field[] {
   const fields: Field[] = [];
   let pending = 0;
   for (const row of rows.slice(1)) {
     if (pending === 0) {
       fields.push({
-        name: textAt(row, 0),
-        logicalType: textOrNullAt(row, 2),
-        storedAs: textOrNullAt(row, 3),
+        name: textAt(row, 1),
+        logicalType: textOrNullAt(row, 4),
+        storedAs: textOrNullAt(row, 5),
         leaves: [],
       });
     } else pending -= 1;
-    const children = numberAt(row, 1);
+    const children = numberAt(row, 3);
     pending += children;
-    if (children === 0) fields.at(-1)?.leaves.push(textOrNullAt(row, 4) ?? 'unknown');
+    if (children === 0) fields.at(-1)?.leaves.push(textOrNullAt(row, 6) ?? 'unknown');
   }
   return fields;
 }
@@ -137,14 +157,6 @@ function inexactness(logicalType: string | null, storedAs: string | null): strin
   if (storedAs === 'INT96') return 'timestamps as INT96';
   const nanosecondsInUtc = /isAdjustedToUTC=1.*NANOS=NanoSeconds/.test(logicalType ?? '');
   return nanosecondsInUtc ? 'timestamps in nanoseconds with a zone' : null;
-}
-
-/** Reads the writer's own key-value metadata. A value that is not text becomes empty. */
-async function readProperties(engine: Engine, path: string): Promise<ReadonlyMap<string, string>> {
-  const rows = await engine.rows(
-    `SELECT coalesce(TRY(decode(key)), ''), coalesce(TRY(decode(value)), '') FROM parquet_kv_metadata(${path})`,
-  );
-  return new Map(rows.map((row) => [textAt(row, 0), textAt(row, 1)]));
 }
 
 /** The coordinate system that GeoParquet assumes when a file names none. */

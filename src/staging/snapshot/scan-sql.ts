@@ -56,11 +56,24 @@ export function selectRows({ columns, groups }: TablePlan): string {
 }
 
 function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {
-  const values = group.sources.map(
-    ({ cast, position }, index) =>
-      `${strict(cast, physical(position))} AS ${identifier(columns[index]?.columnName ?? '')}`,
+  const values = group.sources.map(({ cast, position }, index) => {
+    const converted = cast.keepsByResult === true ? [convertedOf(position)] : [];
+    return `${strict(cast, physical(position), ...converted)} AS ${identifier(columns[index]?.columnName ?? '')}`;
+  });
+  const files = `${readParquet(group.files.map(({ file }) => file.path))} AS ${aliases(group)}`;
+  return `SELECT ${values.join(', ')} FROM ${withConverted(files, group)}`;
+}
+
+/** DuckDB computes an expression again wherever it stands in a CASE. A column of a subquery is computed once. */
+function withConverted(files: string, { sources }: FileGroup): string {
+  const converted = sources.flatMap(({ cast, position }) =>
+    cast.keepsByResult === true ? `${cast.convert(physical(position))} AS ${convertedOf(position)}` : [],
   );
-  return `SELECT ${values.join(', ')} FROM ${readParquet(group.files.map(({ file }) => file.path))} AS ${aliases(group)}`;
+  return converted.length === 0 ? files : `(SELECT *, ${converted.join(', ')} FROM ${files})`;
+}
+
+function convertedOf(position: number): string {
+  return `converted${position}`;
 }
 
 /**

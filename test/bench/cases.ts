@@ -6,6 +6,7 @@ import { bootstrapSmall } from './bootstrap-small.ts';
 import type { BenchCase } from './case.ts';
 import { catchUpLarge } from './catch-up-large.ts';
 import { catchUpMany } from './catch-up-many.ts';
+import { compactCompress } from './compact.ts';
 import { download, downloadFar } from './download.ts';
 import { idlePoll } from './idle-poll.ts';
 import { memoryLimit } from './memory-limit.ts';
@@ -26,6 +27,7 @@ export const CASES: readonly BenchCase[] = [
   updateSmallHistory,
   reloadFew,
   reloadGrowth,
+  compactCompress,
   updateMany,
   idlePoll,
   memoryLimit,

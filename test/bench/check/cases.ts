@@ -3,6 +3,7 @@
 import { bootstrapContest } from '../bootstrap.ts';
 import type { BenchCase, Size } from '../case.ts';
 import { catchUpContest } from '../catch-up.ts';
+import { compactContest } from '../compact.ts';
 import { downloadContest } from '../download.ts';
 import { polygons } from '../large-dataset.ts';
 import { manyDatasets } from '../many-datasets.ts';
@@ -110,6 +111,13 @@ export const CHECKED_CASES: readonly CheckedCase[] = [
     reach: [],
     measures: ['cpuRatio', 'lockMsRatio'],
     validate: (_, workspace) => reloadContest(polygons(200_000), { oneIn: 100, reloads: 1 }, workspace),
+  },
+  {
+    name: 'compact-compress',
+    what: '`compact --compress` of a mirror of 200,000 polygons, beside raw DuckDB, which copies the same file',
+    reach: [],
+    measures: ['cpuRatio', 'mirrorMegabytesRatio'],
+    validate: (_, workspace) => compactContest(polygons(200_000), workspace),
   },
   {
     name: 'download',

@@ -141,10 +141,11 @@ export interface Checkpoint extends CheckpointReader {
 
   /**
    * Requests for an operator that the snapshots be loaded again, also of datasets that failed. Datasets that no subscription
-   * contains are left out.
+   * contains are left out. `moves`: whether the load also moves the table into the schema that the settings say; null
+   * leaves that as an earlier request has decided it.
    * @returns the datasets that will be loaded.
    */
-  requestResync(datasetIds: readonly string[]): readonly string[];
+  requestResync(datasetIds: readonly string[], moves?: boolean | null): readonly string[];
 
   /**
    * Approves for an operator the retirement of every dataset that no subscription contains now, and lifts the suspension of

@@ -380,22 +380,7 @@ function defineDbtSources({ define, context, local }: Definitions): void {
 function defineDecisionCommands(definitions: Definitions): void {
   const { define, context, configured, local } = definitions;
   defineApproval(definitions);
-  define(
-    'resync',
-    'load the snapshots of datasets again',
-    [
-      new Argument('[dataset...]', 'the ids or globs of datasets'),
-      new Option('--all', 'load again every dataset that a subscription contains'),
-      YES_OPTION,
-    ],
-    async (
-      datasetIds: readonly string[],
-      { all = false, yes = false }: YesFlag & { readonly all?: boolean },
-    ) => {
-      const { resync } = await import('./commands/resync.ts');
-      return resync(datasetIds, { all, isYes: yes }, local(), context);
-    },
-  );
+  defineResync(definitions);
   define(
     'resume',
     'go on with what is suspended or failed, after an operator has acted',
@@ -441,6 +426,33 @@ function defineDecisionCommands(definitions: Definitions): void {
     async ({ subscription = [], yes = false }: YesFlag & { readonly subscription?: readonly string[] }) => {
       const { forget } = await import('./commands/forget.ts');
       return forget(subscription, yes, local(), context);
+    },
+  );
+}
+
+function defineResync({ define, context, local }: Definitions): void {
+  define(
+    'resync',
+    'load the snapshots of datasets again',
+    [
+      new Argument('[dataset...]', 'the ids or globs of datasets'),
+      new Option('--all', 'load again every dataset that a subscription contains'),
+      new Option(
+        '--move',
+        'move each table into the schema that destination.schemas says; with --all, only those that are elsewhere',
+      ),
+      YES_OPTION,
+    ],
+    async (
+      datasetIds: readonly string[],
+      {
+        all = false,
+        move = false,
+        yes = false,
+      }: YesFlag & { readonly all?: boolean; readonly move?: boolean },
+    ) => {
+      const { resync } = await import('./commands/resync.ts');
+      return resync(datasetIds, { all, moves: move, isYes: yes }, local(), context);
     },
   );
 }

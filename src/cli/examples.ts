@@ -33,7 +33,12 @@ export const EXAMPLES: Readonly<Record<string, readonly string[]>> = {
     'feed-sync completion fish > ~/.config/fish/completions/feed-sync.fish',
   ],
   approve: ['feed-sync approve', 'feed-sync approve us-tx-travis-parcels --version 12 --content 3f9a1c20'],
-  resync: ['feed-sync resync us-tx-travis-parcels', 'feed-sync resync "us-tx-*"', 'feed-sync resync --all'],
+  resync: [
+    'feed-sync resync us-tx-travis-parcels',
+    'feed-sync resync "us-tx-*"',
+    'feed-sync resync --all',
+    'feed-sync resync --all --move',
+  ],
   resume: ['feed-sync resume --dataset us-tx-travis-parcels', 'feed-sync resume --all'],
   rollback: ['feed-sync rollback us-tx-travis-parcels --to-version 3'],
   forget: ['feed-sync forget --subscription sub_1'],

@@ -17,6 +17,8 @@ export interface DesiredState {
   readonly reloads: readonly Reload[];
   /** Grows with every resync that an operator requests, from 0. The destination records which one the table satisfies. */
   readonly resyncNumber: number;
+  /** The newest resync that is to move the table into the schema that the settings say; 0: none is. */
+  readonly moveNumber: number;
   /** A metadata refresh is owed while more refreshes were requested than done. */
   readonly refreshesRequested: number;
   readonly refreshesDone: number;
@@ -143,6 +145,7 @@ export function emptyDesiredState(datasetId: string): DesiredState {
     formerMembers: new Map(),
     reloads: [],
     resyncNumber: 0,
+    moveNumber: 0,
     refreshesRequested: 0,
     refreshesDone: 0,
     retirementApproved: false,

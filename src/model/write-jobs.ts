@@ -82,6 +82,8 @@ export interface SnapshotJob {
    * The newest reload event that this snapshot satisfies, by subscription id. An event older than the table's changes nothing.
    */
   readonly reloads: ReadonlyMap<string, ReloadMark>;
+  /** The table moves into the schema that the settings say, if they say another one. */
+  readonly moves?: boolean;
   readonly fetched: Fetched;
   /** Missing where nothing is judged. */
   readonly gate?: Gate;

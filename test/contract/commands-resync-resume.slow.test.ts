@@ -101,6 +101,18 @@ describe('resync', () => {
     expect(owed(checkpoint)).toEqual(['parcels', 'permits']);
   });
 
+  it('resync --move of a mirror in a file requests nothing, and says for what it is: 64', async () => {
+    const [installed, checkpoint] = await installedWith((filled) => containing(filled, 'sub_1', 'parcels'));
+    expect(await installed.run('resync', '--move', 'parcels')).toMatchObject({
+      exitCode: 64,
+      stdout: '',
+      stderr:
+        'feed-sync: resync --move is for PostgreSQL: a file has all tables in the schema main. [usage_invalid]\n' +
+        '→ Leave --move out to load the tables again.\n',
+    });
+    expect(owed(checkpoint)).toEqual([]);
+  });
+
   it('resync of a dataset that no subscription contains requests nothing, and names the nearest: 64', async () => {
     const [installed, checkpoint] = await installedWith((filled) =>
       containing(filled, 'sub_1', 'parcels', 'permits'),

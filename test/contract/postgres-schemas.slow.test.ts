@@ -7,6 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import { localInstallation } from '../support/local-installation.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
+import { numberedRows, smallContent } from '../support/small-content.ts';
 import { publishSmall, startedFeed } from '../support/started-feed.ts';
 
 const TRAVIS = 'us-tx-travis-parcels';
@@ -35,8 +36,8 @@ describe.skipIf(EMBEDDED.folder === null)(`destination.schemas with ${EMBEDDED.n
       address,
       run,
       /** Writes the rules into the file of settings. */
-      configure(rules: string): void {
-        const text = rules === '' ? '' : `destination: {schemas: [${rules}]}\n`;
+      configure(rules: string, more = ''): void {
+        const text = (rules === '' ? '' : `destination: {schemas: [${rules}]}\n`) + more;
         writeFileSync(join(home, 'feed-sync.yaml'), text);
       },
       async once(): Promise<void> {
@@ -77,5 +78,96 @@ describe.skipIf(EMBEDDED.folder === null)(`destination.schemas with ${EMBEDDED.n
       ),
     );
     expect(await run('verify')).toMatchObject({ exitCode: 0 });
+  });
+
+  it('F75 resync --move moves a table with what readers made on it, and its past goes on', async () => {
+    const { configure, once, places, run, feed, address } = await installed(TRAVIS, PERMITS);
+    const HISTORY = 'history: {datasets: ["*"]}\nunions: {parcels: "us-*-parcels"}\n';
+    configure('', HISTORY);
+    await once();
+    const [[before = ''] = []] = await statement(address, 'SELECT max(commit_number) FROM feed_sync.commits');
+    await statement(address, 'CREATE ROLE analyst');
+    await statement(address, 'CREATE VIEW public.mine AS SELECT id, amount FROM feeds.us_tx_travis_parcels');
+    await statement(address, 'CREATE INDEX by_amount ON feeds.us_tx_travis_parcels (amount)');
+    await statement(address, 'GRANT SELECT ON feeds.us_tx_travis_parcels TO analyst');
+    await statement(
+      address,
+      'CREATE TABLE public.notes (id text REFERENCES feeds.us_tx_travis_parcels, note text)',
+    );
+    feed.publisher.publish(TRAVIS, smallContent(numberedRows(3)));
+    configure(RULES, HISTORY);
+    const asked = await run('resync', '--move', TRAVIS);
+    expect(asked, asked.stderr).toMatchObject({
+      exitCode: 0,
+      stdout: `Will be loaded again from the snapshot at the next catch-up, and moved into the schema that destination.schemas says: ${TRAVIS}.\n`,
+    });
+    await once();
+    expect(await places()).toEqual(['feeds.us_az_pima_permits', 'texas.us_tx_travis_parcels']);
+    const count = async (from: string) => (await statement(address, `SELECT count(*) FROM ${from}`))[0]?.[0];
+    expect(await count('public.mine')).toBe('3');
+    expect(await count(`pg_indexes WHERE schemaname = 'texas' AND indexname = 'by_amount'`)).toBe('1');
+    expect(await count(`pg_constraint WHERE confrelid = 'texas.us_tx_travis_parcels'::regclass`)).toBe('1');
+    const [privilege] = await statement(
+      address,
+      `SELECT has_table_privilege('analyst', 'texas.us_tx_travis_parcels', 'SELECT')`,
+    );
+    expect(privilege).toEqual(['t']);
+    expect(await count(`history.us_tx_travis_parcels_as_of_commit(${before})`)).toBe('2');
+    expect(await count('feeds.parcels')).toBe('3');
+    expect(await run('verify')).toMatchObject({ exitCode: 0 });
+    feed.publisher.publish(TRAVIS, smallContent(numberedRows(4)));
+    await once();
+    expect(await count('public.mine')).toBe('4');
+    expect(await count(`history.us_tx_travis_parcels_as_of_commit(${before})`)).toBe('2');
+    expect(await count('feeds.parcels')).toBe('4');
+    expect(await run('verify')).toMatchObject({ exitCode: 0 });
+    expect((await run('doctor')).stdout).toContain(`the table of 1 dataset is in another schema`);
+  });
+
+  it('resync --all --move moves the tables that are elsewhere, and loads no other one', async () => {
+    const { configure, once, places, run, address } = await installed(TRAVIS, PERMITS);
+    configure('{datasets: "us-tx-*-parcels", schema: "texas"}');
+    await once();
+    configure(RULES);
+    const asked = await run('resync', '--all', '--move', '--yes');
+    expect(asked.stdout).toContain(`that destination.schemas says: ${PERMITS}.`);
+    await once();
+    expect(await places()).toEqual(['texas.us_tx_travis_parcels', 'us_az_pima.us_az_pima_permits']);
+    const commits = 'SELECT dataset_id, kind FROM feed_sync.commits ORDER BY commit_number OFFSET 2';
+    expect(await statement(address, commits)).toEqual([[PERMITS, 'reload']]);
+    expect((await run('resync', '--all', '--move', '--yes')).stdout).toBe(
+      'Every table is in the schema that destination.schemas says: there is nothing to move.\n',
+    );
+  });
+
+  it('a reload that nobody asked to move leaves the table where it is, and a later resync takes the move back', async () => {
+    const { configure, once, places, run } = await installed(TRAVIS);
+    configure('');
+    await once();
+    configure(RULES);
+    expect(await run('resync', TRAVIS)).toMatchObject({ exitCode: 0 });
+    await once();
+    expect(await places()).toEqual(['feeds.us_tx_travis_parcels']);
+    expect(await run('resync', '--move', TRAVIS)).toMatchObject({ exitCode: 0 });
+    expect(await run('resync', TRAVIS)).toMatchObject({ exitCode: 0 });
+    await once();
+    expect(await places()).toEqual(['feeds.us_tx_travis_parcels']);
+  });
+
+  it('a table does not move to where an object of somebody else has its name', async () => {
+    const { configure, once, places, run, address } = await installed(TRAVIS);
+    configure('');
+    await once();
+    await statement(address, 'CREATE SCHEMA texas');
+    await statement(address, 'CREATE VIEW texas.us_tx_travis_parcels AS SELECT 1 AS mine');
+    configure(RULES);
+    expect(await run('resync', '--move', TRAVIS)).toMatchObject({ exitCode: 0 });
+    const refused = await run('once');
+    expect(refused.exitCode).not.toBe(0);
+    expect(refused.stderr + refused.stdout).toContain('has a view texas.us_tx_travis_parcels');
+    expect(await places()).toEqual(['feeds.us_tx_travis_parcels']);
+    await statement(address, 'DROP VIEW texas.us_tx_travis_parcels');
+    await once();
+    expect(await places()).toEqual(['texas.us_tx_travis_parcels']);
   });
 });

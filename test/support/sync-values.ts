@@ -91,6 +91,7 @@ export function desired(changed: Partial<DesiredState> = {}): DesiredState {
     formerMembers: new Map(),
     reloads: [],
     resyncNumber: 0,
+    moveNumber: 0,
     refreshesRequested: 0,
     refreshesDone: 0,
     retirementApproved: false,

@@ -35,7 +35,7 @@ import {
 } from '../support/checkpoint-files.ts';
 import { candidate } from '../support/sync-values.ts';
 
-const FORMATS = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13] as const;
+const FORMATS = [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14] as const;
 const folder = fileURLToPath(new URL('checkpoint-formats/', import.meta.url));
 const LARGEST = 2n ** 63n - 1n;
 
@@ -82,6 +82,7 @@ function fill(checkpoint: Checkpoint, format: number): void {
   if (format > 10) checkpoint.keepWebhook(WEBHOOK);
   if (format > 11) checkpoint.noteMentions([{ subscriptionId: 's', datasetId: "e's" }], []);
   if (format > 12) checkpoint.keepScrub(SCRUB);
+  if (format > 13) checkpoint.requestResync(['f'], true);
 }
 
 function fillPolls(checkpoint: Checkpoint): void {

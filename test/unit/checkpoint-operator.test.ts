@@ -47,6 +47,23 @@ describe('a resync', () => {
     expect([...checkpoint.failures().keys()]).toEqual(['b', 'dropped']);
   });
 
+  it('keeps which resync moves a table: that of the newest request that says so, and none after one that says no', async () => {
+    const checkpoint = await openNew();
+    commit(checkpoint, 's', joined('a'), joined('b'));
+    const first = NOON.getTime();
+    const moveNumber = () => checkpoint.desired('a')?.moveNumber;
+    checkpoint.requestResync(['a']);
+    expect(moveNumber()).toBe(0);
+    checkpoint.requestResync(['a'], true);
+    expect(checkpoint.desired('a')).toMatchObject({ resyncNumber: first + 1, moveNumber: first + 1 });
+    // A damaged table is requested without a word about moves.
+    checkpoint.requestResync(['a']);
+    expect(checkpoint.desired('a')).toMatchObject({ resyncNumber: first + 2, moveNumber: first + 1 });
+    checkpoint.requestResync(['a'], false);
+    expect(checkpoint.desired('a')).toMatchObject({ resyncNumber: first + 3, moveNumber: 0 });
+    expect(checkpoint.desired('b')).toMatchObject({ resyncNumber: 0, moveNumber: 0 });
+  });
+
   it('gives each resync a higher number, also where the clock stands still or goes back', async () => {
     let now = NOON;
     const checkpoint = await openAt(temporaryPath('checkpoint.sqlite'), undefined, {

@@ -138,6 +138,7 @@ describe('the findings of doctor about the schemas of tables', () => {
         about: 'schemas',
         state: 'ok',
         exitCode: 0,
+        hints: ['To load them again and move them there: feed-sync resync --all --move'],
         found:
           'the tables of 2 datasets are in other schemas than destination.schemas says: us-az-roads (in feeds, not us_az), fr-75 (in old, not feeds)',
       },

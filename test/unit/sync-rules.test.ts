@@ -13,7 +13,7 @@ import {
 } from '../../src/sync/failures.ts';
 import { isOfContent, refusedContents } from '../../src/sync/plan/content.ts';
 import { phaseOf } from '../../src/sync/plan/dataset-state.ts';
-import { needOf, OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
+import { movesWith, needOf, OPERATOR, pendingReloads } from '../../src/sync/plan/need.ts';
 import { schemaOfSnapshot } from '../../src/sync/plan/versions.ts';
 import { reloadMarks } from '../support/reload-marks.ts';
 import { SEED } from '../support/seed.ts';
@@ -64,6 +64,23 @@ describe('what a dataset needs', () => {
     ['nothing, where it is ahead of the announced version', table(7), desired(announcing(5)), 'nothing'],
   ])('finds that a dataset needs %s', (_, observed, state, need) => {
     expect(needOf(observed, state)).toBe(need);
+  });
+
+  it.each([
+    ['moves', 'the load answers the resync that moves it', 3, 2n, 3n, true],
+    ['moves', 'the load answers that resync and later ones', 3, 2n, 5n, true],
+    ['moves', 'it is the first resync', 1, null, 1n, true],
+    ['stays', 'the load answers an earlier resync', 3, 1n, 2n, false],
+    ['stays', 'the load answers no resync', 3, 2n, null, false],
+    ['stays', 'it has moved already', 3, 3n, 5n, false],
+    ['stays', 'no resync moves it', 0, null, 1n, false],
+  ] as const)('says that a table %s where %s', (_, _why, moveNumber, before, after, isMoved) => {
+    const marks = (number: bigint | null) => reloadMarks(number === null ? [] : [[OPERATOR, number]]);
+    const observed = table(5, { reloads: marks(before) });
+    expect(movesWith(marks(after), observed, desired({ resyncNumber: 9, moveNumber }))).toBe(isMoved);
+    if (before === null) {
+      expect(movesWith(marks(after), null, desired({ resyncNumber: 9, moveNumber }))).toBe(isMoved);
+    }
   });
 
   describe('what a dataset needs with its metadata', () => {

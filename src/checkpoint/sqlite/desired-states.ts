@@ -21,8 +21,11 @@ const MARK_REFRESHED = `
 const HAS_MEMBERS = `EXISTS (
     SELECT 1 FROM desired_members WHERE desired_members.dataset_id = desired_states.dataset_id AND is_member)`;
 
+/** `moves`: 1 or 0 decides whether the table is moved; null leaves that as an earlier request has decided it. */
 const REQUEST_RESYNC = `
-  UPDATE desired_states SET resync_number = max(resync_number + 1, @number) WHERE dataset_id = @datasetId AND ${HAS_MEMBERS}`;
+  UPDATE desired_states SET resync_number = max(resync_number + 1, @number), move_number = CASE @moves
+    WHEN 1 THEN max(resync_number + 1, @number) WHEN 0 THEN 0 ELSE move_number END
+  WHERE dataset_id = @datasetId AND ${HAS_MEMBERS}`;
 
 const APPROVE_RETIREMENTS = `
   UPDATE desired_states SET retirement_approved = 1 WHERE NOT ${HAS_MEMBERS} RETURNING dataset_id`;
@@ -53,6 +56,7 @@ function tablesOf(database: Database.Database) {
       refreshesDone: integer,
       resyncNumber: integer,
       retirementApproved: flag,
+      moveNumber: integer,
     }),
     members: table<MemberRow>(database, 'desired_members', {
       datasetId: exactText,
@@ -85,7 +89,8 @@ export function desiredStateTable(database: Database.Database) {
   const readOne = desiredStateReader(tables, 'WHERE dataset_id = ?');
   const put = desiredStateWriter(database, tables);
   const markRefreshed = database.prepare<[{ datasetId: string; requested: number }]>(MARK_REFRESHED);
-  const requestResync = database.prepare<[{ datasetId: string; number: bigint }]>(REQUEST_RESYNC);
+  const requestResync =
+    database.prepare<[{ datasetId: string; number: bigint; moves: 0 | 1 | null }]>(REQUEST_RESYNC);
   const approveRetirements = database.prepare<[], string>(APPROVE_RETIREMENTS).pluck();
   const approveRetirement = database.prepare<[string]>(APPROVE_RETIREMENT);
   const selectOfSubscription = database.prepare<[{ id: string }], string>(SELECT_OF_SUBSCRIPTION).pluck();
@@ -107,8 +112,9 @@ export function desiredStateTable(database: Database.Database) {
     idsOf,
     markRefreshed: (datasetId: string, requested: number) => markRefreshed.run({ datasetId, requested }),
     /** Requests a resync with at least this number. Returns false where no subscription contains the dataset. */
-    requestResync: (datasetId: string, number: number) =>
-      requestResync.run({ datasetId, number: BigInt(number) }).changes > 0,
+    requestResync: (datasetId: string, number: number, moves: boolean | null) =>
+      requestResync.run({ datasetId, number: BigInt(number), moves: moves === null ? null : moves ? 1 : 0 })
+        .changes > 0,
     /** Approves the retirement of every dataset that no subscription contains. Returns the datasets, in order. */
     approveRetirements: () => approveRetirements.all().sort(),
     /**

@@ -10,14 +10,18 @@ import { ConfigurationError } from '../../model/errors.ts';
 /** Marks a file as a checkpoint of feed-sync (`fsyn`), so that the database of another program is never touched. */
 const APPLICATION_ID = 0x6673796e;
 
-export const CURRENT_FORMAT = 13;
+export const CURRENT_FORMAT = 14;
 
 /** The format of version 0.1. Format 5 was never released, but files of it are in use. */
 const FIRST_FORMAT = 4;
 
-/** The first format whose tables have the names of today. Later formats add tables. */
+/** The first format whose tables have the names of today. Later formats add tables, and one a column. */
 const FIRST_FORMAT_OF_TODAY = 6;
 
+/** The first format that stores which resyncs move their tables. */
+const FIRST_FORMAT_WITH_MOVES = 14;
+
+/** A column that a later format has added stands as SQLite writes it, so that migrated files have the same text. */
 const CREATE = `
   PRAGMA application_id = ${APPLICATION_ID};
 
@@ -61,7 +65,7 @@ const CREATE = `
     refreshes_done INTEGER NOT NULL DEFAULT 0 CHECK (refreshes_done <= refreshes_requested),
     resync_number INTEGER NOT NULL DEFAULT 0,
     retirement_approved INTEGER NOT NULL DEFAULT 0 CHECK (retirement_approved IN (0, 1))
-  ) STRICT, WITHOUT ROWID;
+  , move_number INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 
   CREATE TABLE IF NOT EXISTS desired_members (
     dataset_id TEXT NOT NULL REFERENCES desired_states ON DELETE CASCADE,
@@ -242,7 +246,7 @@ const COPY = `
     FROM earlier_subscriptions;
   DROP TABLE earlier_subscriptions;
 
-  INSERT INTO desired_states
+  INSERT INTO desired_states (dataset_id, refreshes_requested, refreshes_done, resync_number, retirement_approved)
     SELECT dataset_id, looks_asked, looks_done, resync_number, retirement_approved FROM wants;
   INSERT INTO desired_members
     SELECT dataset_id, subscription_id, is_member, event_number, decided_at, announced, reason FROM want_members;
@@ -261,6 +265,8 @@ const COPY = `
   INSERT INTO sync_runs SELECT line, at, kind, dataset_id, detail FROM journal;
   DROP TABLE journal;
 `;
+
+const ADD_MOVES = 'ALTER TABLE desired_states ADD COLUMN move_number INTEGER NOT NULL DEFAULT 0';
 
 /**
  * Returns the format of a checkpoint that this program can use, or null for a database without content.
@@ -306,6 +312,7 @@ export function migrate(database: Database.Database): void {
     if (isRenamed) database.exec(RENAME);
     database.exec(CREATE);
     if (isRenamed) database.exec(COPY);
+    else if (found !== 0 && found < FIRST_FORMAT_WITH_MOVES) database.exec(ADD_MOVES);
     database.pragma(`user_version = ${CURRENT_FORMAT}`);
   });
   durable('checkpoint.migrate', () => step.immediate());

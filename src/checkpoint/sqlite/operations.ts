@@ -230,8 +230,8 @@ function desiredStateOperations(transaction: Transaction, tables: Tables) {
 /** The operations that commands of operators use. */
 function operatorOperations(transaction: Transaction, tables: Tables, clock: Clock) {
   return {
-    requestResync: (datasetIds) =>
-      transaction('checkpoint.request-resync', () => requestResync(tables, datasetIds, clock.now())),
+    requestResync: (datasetIds, moves = null) =>
+      transaction('checkpoint.request-resync', () => requestResync(tables, datasetIds, clock.now(), moves)),
     approveRetirements: () => transaction('checkpoint.approve-retirements', () => approveRetirements(tables)),
     forget: (...subscriptionIds) =>
       transaction('checkpoint.forget', () => subscriptionIds.flatMap((id) => forget(tables, id))),
@@ -299,9 +299,14 @@ function applyStep(tables: Tables, step: FollowStep): void {
 }
 
 /** The time in milliseconds is greater than any number that the mirror satisfies, also where the checkpoint was lost. */
-function requestResync(tables: Tables, datasetIds: readonly string[], now: Date): readonly string[] {
+function requestResync(
+  tables: Tables,
+  datasetIds: readonly string[],
+  now: Date,
+  moves: boolean | null,
+): readonly string[] {
   const requested = [...new Set(datasetIds)].filter((id) =>
-    tables.desiredStates.requestResync(id, now.getTime()),
+    tables.desiredStates.requestResync(id, now.getTime(), moves),
   );
   for (const id of requested) tables.failures.remove(id);
   return requested;

@@ -3,11 +3,13 @@
 import { z } from 'zod';
 import type { CheckpointReader, Suspension } from '../../checkpoint/checkpoint.ts';
 import type { LocalConfiguration } from '../../configuration/configuration.ts';
+import { LIVE_SCHEMA } from '../../destination/postgres/catalog/names.ts';
 import { shellWord } from '../../lib/text.ts';
 import { plural } from '../../lib/units.ts';
 import type { DesiredState } from '../../model/desired-state.ts';
 import { UsageError } from '../../model/errors.ts';
-import { isPinned } from '../../model/write-jobs.ts';
+import { type SchemaRule, schemaNameFor } from '../../model/naming.ts';
+import { isPinned, type ObservedTable } from '../../model/write-jobs.ts';
 import { observedOf, seeMirror } from '../../reporting/stores.ts';
 import { isChosenDataset, namedDatasets } from '../../sync/follow/subscriptions.ts';
 import type { Context } from '../context.ts';
@@ -16,13 +18,21 @@ import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { makeDecision } from '../make-decision.ts';
 import { formatScope, formatUnknown, knownNames, listed } from '../render/messages.ts';
 
+interface ResyncOptions {
+  readonly all: boolean;
+  /** Each table moves into the schema that destination.schemas says. */
+  readonly moves: boolean;
+  readonly isYes: boolean;
+}
+
 /**
- * Requests reloads. `all`: every chosen dataset that a subscription contains. The command asks first where that or a glob chooses the
- * datasets. @throws UsageError when no dataset is given, or one that is not mirrored; nothing is requested then.
+ * Requests reloads. `all`: every chosen dataset that a subscription contains; with `moves` only those whose tables are in another schema.
+ * The command asks first where that or a glob chooses the datasets. @throws UsageError when no dataset is given, or one that is not
+ * mirrored, and when tables of a file are to be moved; nothing is requested then.
  */
 export async function resync(
   names: readonly string[],
-  { all, isYes }: { readonly all: boolean; readonly isYes: boolean },
+  { all, moves, isYes }: ResyncOptions,
   configuration: LocalConfiguration,
   context: Context,
 ): Promise<ExitCode> {
@@ -32,10 +42,14 @@ export async function resync(
     });
   }
   const { include, exclude } = configuration.datasets;
+  const { postgres } = configuration.destination;
+  if (moves && postgres === null) throw notInAFile();
   const tables = observedOf(await seeMirror(configuration, context))?.datasets;
   const pinned = [...(tables?.values() ?? [])].filter(isPinned).map(({ datasetId }) => datasetId);
   refusePinned(names.filter((id) => pinned.includes(id)));
-  const parameters = { names, all, include, exclude, pinned };
+  const elsewhere =
+    moves && postgres !== null && tables !== undefined ? tablesElsewhere(tables, postgres.schemas) : null;
+  const parameters = { names, all, include, exclude, pinned, moves, elsewhere };
   await makeDecision(resyncDecision, parameters, isYes, configuration, context);
   return EXIT_CODES.caughtUp;
 }
@@ -48,6 +62,10 @@ const parameters = z.object({
   exclude: z.array(z.string()).readonly(),
   /** The datasets whose tables a rollback keeps where they are. */
   pinned: z.array(z.string()).readonly(),
+  /** Missing in the request of an earlier version, like the next one. */
+  moves: z.boolean().default(false),
+  /** The datasets whose tables are in other schemas than the settings say; null: not known. */
+  elsewhere: z.array(z.string()).readonly().nullable().default(null),
 });
 
 type Parameters = z.infer<typeof parameters>;
@@ -60,26 +78,31 @@ export const resyncDecision: Decision<Parameters> = {
     const { chosen } = chosenOf(asked, checkpoint);
     const unnamed = chosen.filter((id) => !asked.names.includes(id));
     if (asked.all ? chosen.length === 0 : unnamed.length < 2) return null;
-    const which = asked.all
-      ? `all ${plural(chosen.length, 'dataset')} again`
-      : `${plural(chosen.length, 'dataset')} again: ${listed(chosen)}`;
-    return { lines: [`This loads the snapshots of ${which}.`], question: 'Load them all again?' };
+    const which =
+      asked.all && asked.elsewhere === null
+        ? `all ${plural(chosen.length, 'dataset')} again`
+        : `${plural(chosen.length, 'dataset')} again: ${listed(chosen)}`;
+    const moved = asked.moves ? ' Each table moves into the schema that destination.schemas says.' : '';
+    return { lines: [`This loads the snapshots of ${which}.${moved}`], question: 'Load them all again?' };
   },
   decide(asked, checkpoint) {
-    const { all, pinned } = asked;
+    const { all, pinned, moves, elsewhere } = asked;
     const { chosen, ids } = chosenOf(asked, checkpoint);
-    const requested = checkpoint.requestResync(chosen);
+    const requested = checkpoint.requestResync(chosen, moves);
     const left =
       all && pinned.length > 0 ? [`A rollback keeps these where they are: ${listed(pinned)}.`] : [];
     if (requested.length === 0) {
-      return { lines: left.length > 0 ? left : [nothingToLoad(ids)], isAnyDone: false };
+      const isInPlace =
+        all && ids.length > 0 && elsewhere !== null && !ids.some((id) => elsewhere.includes(id));
+      const nothing = isInPlace ? NOTHING_TO_MOVE : nothingToLoad(ids);
+      return { lines: left.length > 0 ? left : [nothing], isAnyDone: false };
     }
     const desiredStates = checkpoint.desiredStates();
     const inTheWay = checkpoint
       .suspensions()
       .filter((suspension) => requested.some((id) => isInTheWay(suspension, desiredStates.get(id))));
     const lines = [
-      `Will be loaded again from the snapshot at the next catch-up: ${listed(requested)}.`,
+      `Will be loaded again from the snapshot at the next catch-up${moves ? INTO_SCHEMA : ''}: ${listed(requested)}.`,
       ...left,
       ...inTheWay.map(
         ({ refusal }) => `But ${formatScope(refusal.scope)} is suspended: see feed-sync status.`,
@@ -98,18 +121,39 @@ interface Chosen {
 
 /** @throws UsageError when a name is unknown, or the configuration leaves it out. */
 function chosenOf(asked: Parameters, checkpoint: CheckpointReader): Chosen {
-  const { names, all } = asked;
+  const { names, all, elsewhere } = asked;
   const members = [...checkpoint.desiredStates().values()].filter(({ members: { size } }) => size > 0);
   const ids = members.map(({ datasetId }) => datasetId).sort();
   const { datasetIds, unknown } = namedDatasets(names, ids);
   refuseUnknown(unknown, ids);
   refuseLeftOut(names.filter((id) => ids.includes(id) && !isChosen(id, asked)));
   // A glob names what can be loaded; an id that cannot was refused above.
-  return { chosen: (all ? ids : datasetIds).filter((id) => isChosen(id, asked)), ids };
+  const everyOne = elsewhere === null ? ids : ids.filter((id) => elsewhere.includes(id));
+  return { chosen: (all ? everyOne : datasetIds).filter((id) => isChosen(id, asked)), ids };
 }
 
 function isChosen(datasetId: string, { include, exclude, pinned }: Parameters): boolean {
   return isChosenDataset(datasetId, include, exclude) && !pinned.includes(datasetId);
+}
+
+const INTO_SCHEMA = ', and moved into the schema that destination.schemas says';
+const NOTHING_TO_MOVE =
+  'Every table is in the schema that destination.schemas says: there is nothing to move.';
+
+function notInAFile(): UsageError {
+  return new UsageError('resync --move is for PostgreSQL: a file has all tables in the schema main.', {
+    hint: 'Leave --move out to load the tables again.',
+  });
+}
+
+/** Returns the datasets whose tables are in other schemas than the rules say. */
+function tablesElsewhere(
+  tables: ReadonlyMap<string, ObservedTable>,
+  rules: readonly SchemaRule[],
+): readonly string[] {
+  return [...tables.values()]
+    .filter(({ datasetId, schemaName }) => schemaName !== schemaNameFor(datasetId, rules, LIVE_SCHEMA))
+    .map(({ datasetId }) => datasetId);
 }
 
 function nothingToLoad(members: readonly string[]): string {

@@ -53,6 +53,8 @@ export function judgeHistory(
   return [...lostPasts(pastLogs, globs), ...withoutKeys(datasets, globs)];
 }
 
+const MOVES = 'To load them again and move them there: feed-sync resync --all --move';
+
 /**
  * Judges the schemas of the tables, which are recorded at their first load. `rules`: destination.schemas; null where it is not known.
  * `otherwise`: the schema of what no rule matches.
@@ -72,7 +74,8 @@ export function judgeSchemas(
     elsewhere.length === 1
       ? 'the table of 1 dataset is in another schema'
       : `the tables of ${plural(elsewhere.length, 'dataset')} are in other schemas`;
-  return [ok('schemas', `${where} than destination.schemas says: ${listed(elsewhere)}`)];
+  const found = `${where} than destination.schemas says: ${listed(elsewhere)}`;
+  return [{ ...ok('schemas', found), hints: [MOVES] }];
 }
 
 /** One finding for each reason. A frozen log answers for a table that is no more. */

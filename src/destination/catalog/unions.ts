@@ -234,7 +234,7 @@ function haveConflict(kinds: readonly string[]): boolean {
 /** A change of a table, as far as unions depend on it. */
 export interface MemberChange {
   /** Null: there was no live table. */
-  readonly before: Pick<ObservedTable, 'columns'> | null;
+  readonly before: Pick<ObservedTable, 'schemaName' | 'columns'> | null;
   readonly entry: CatalogEntry;
 }
 
@@ -255,6 +255,7 @@ export function outdatedUnions(
 
 function hasOtherShape(before: MemberChange['before'], entry: CatalogEntry): boolean {
   if (entry.kind === 'retired') return before !== null;
+  if (before !== null && before.schemaName !== entry.table.schemaName) return true;
   return before === null || (entry.areColumnsNew && shapeOf(before.columns) !== shapeOf(entry.columns));
 }
 

@@ -233,6 +233,7 @@ async function executed(
     keepsHistory: history.keeps(datasetId),
     postgis,
     indexes,
+    schemaOf,
     staging: writing,
     copy: copyInto(writing, pipe, { transaction, postgis }),
     alter: alterPatiently(transaction, { clock, lockWaitMs }, () =>

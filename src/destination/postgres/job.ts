@@ -5,7 +5,7 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import type { CatalogEntry } from '../catalog/entries.ts';
 import type { ValidatedJob } from '../destination.ts';
 import type { Awaiting } from '../judge-commit.ts';
-import type { Current } from './catalog/observed-state.ts';
+import type { Current, SchemaOf } from './catalog/observed-state.ts';
 import type { Transaction } from './connection.ts';
 import { type CopiedRows, copyRows, type Pipe } from './copy-rows.ts';
 import type { Indexes } from './tables.ts';
@@ -22,6 +22,8 @@ export interface Turn {
   readonly postgis: Postgis | null;
   /** The indexes of new tables. */
   readonly indexes: Indexes;
+  /** Returns the schema that the settings say for a dataset. */
+  readonly schemaOf: SchemaOf;
   /** Reads the rows of files. */
   readonly staging: Engine;
   /** `target` is a table with its columns. Resolves to the number of rows. @throws DuckDbError, PostgresError */

@@ -24,6 +24,7 @@ import { refuseTooManyColumns, withPossibleNames } from './column-names.ts';
 import type { Transaction } from './connection.ts';
 import { datasetError, PostgresError, sentence } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
+import { moveTable, newPlace } from './move-table.ts';
 import { logOfCommit } from './past/commit-log.ts';
 import { freezeKept } from './past/history.ts';
 import { analyzeStage, makeStage, stageOf, stageWithColumns } from './stage.ts';
@@ -80,6 +81,7 @@ async function loadSnapshot(
 ): Promise<CatalogEntry | Awaiting | null> {
   if (!isPlannedFrom(current.live, job.plannedFrom)) return null;
   const { found } = current;
+  const place = await newPlace(turn, job, current);
   const loaded =
     found === null
       ? await make(turn, { job, plan, current })
@@ -88,7 +90,9 @@ async function loadSnapshot(
   const { appliedAt } = turn;
   const { columns } = plan;
   const isLogged = turn.keepsHistory && job.schema.keyColumns.length > 0;
-  return entryOfSnapshot(job, { current, ...loaded, columns, appliedAt, isLogged });
+  if (place !== null) await moveTable(turn, job.datasetId, current, place, columns);
+  const after = { ...current, ...place };
+  return entryOfSnapshot(job, { current: after, ...loaded, columns, appliedAt, isLogged });
 }
 
 interface Loaded extends Content {

@@ -20,6 +20,7 @@ import { standingCandidate } from '../candidates.ts';
 import type { ListedEntries } from '../manifest-cache.ts';
 import { identitiesOfEntry, identitiesOfPath } from '../plan/candidate.ts';
 import { pathContentOf, whyOversized } from '../plan/content.ts';
+import { movesWith } from '../plan/need.ts';
 import type { Metadata } from '../plan/step.ts';
 import { recordOf, schemaNamed, schemaOfSnapshot } from '../plan/versions.ts';
 import { type FetchedVersion, fetchChanges } from './fetch-changes.ts';
@@ -136,7 +137,9 @@ async function commitSnapshot(
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   const metadata = present(dependencies.metadata, 'a load is planned with the metadata');
   const loaded = snapshotJob(listedEntry, metadata, files, { bytes, elapsedMs });
-  const job = { ...loaded, reloads, plannedFrom: dependencies.known.observed };
+  const { observed, desired } = dependencies.known;
+  const moves = movesWith(reloads, observed, desired);
+  const job = { ...loaded, reloads, moves, plannedFrom: observed };
   const result = await validateAndCommit(withGate(job, work, dependencies, tools), tools);
   if (result.kind !== 'awaiting') return result;
   const candidate = standingCandidate(dependencies.known, work);

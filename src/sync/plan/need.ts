@@ -79,6 +79,18 @@ export function owesResync(observed: ObservedTable | null, { resyncNumber }: Des
   return (observed?.reloads.get(OPERATOR)?.eventNumber ?? 0n) < BigInt(resyncNumber);
 }
 
+/** Returns whether a load that satisfies these reloads is to move the table into the schema that the settings say. */
+export function movesWith(
+  reloads: ReadonlyMap<string, ReloadMark>,
+  observed: ObservedTable | null,
+  { moveNumber }: DesiredState,
+): boolean {
+  const [before, after] = [observed?.reloads, reloads].map(
+    (marks) => marks?.get(OPERATOR)?.eventNumber ?? 0n,
+  );
+  return moveNumber > (before ?? 0n) && moveNumber <= (after ?? 0n);
+}
+
 /**
  * Returns whether data read for one state serves the other, too: nothing was requested in between that the service may not have
  * known yet.

@@ -259,7 +259,8 @@ async function readLog(
   return { ...log, state: isUsable ? 'usable' : 'altered' };
 }
 
-function taken(datasetId: string, { schemaName, tableName }: Named, kind: string): StorageError {
+/** The error of a name that an object of somebody else has. */
+export function taken(datasetId: string, { schemaName, tableName }: Named, kind: string): StorageError {
   return new StorageError(
     `The database has a ${kind} ${schemaName}.${tableName} that feed-sync did not make, under the name of the table of ${datasetId}.`,
     {

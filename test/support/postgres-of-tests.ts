@@ -1,7 +1,12 @@
 /** A server of PostgreSQL for the tests of a group, or for one of them. */
 
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
-import { type Binaries, type PostgresServer, startPostgres } from '../../fixtures/postgres-server.ts';
+import {
+  type Binaries,
+  type PostgresServer,
+  type ServerOptions,
+  startPostgres,
+} from '../../fixtures/postgres-server.ts';
 import { present } from '../../src/lib/assert.ts';
 
 /** Starts the server before the tests of the group, and stops it after them. Ends the group's set-up where it cannot be started. */
@@ -18,8 +23,11 @@ export function postgresOfTests(binaries: Binaries): Omit<PostgresServer, 'stop'
 }
 
 /** Starts a server that stops when the test has finished. */
-export async function postgresOfTest(binaries: Binaries): Promise<Omit<PostgresServer, 'stop'>> {
-  const server = await startPostgres(binaries);
+export async function postgresOfTest(
+  binaries: Binaries,
+  options: ServerOptions = {},
+): Promise<Omit<PostgresServer, 'stop'>> {
+  const server = await startPostgres(binaries, options);
   onTestFinished(() => server.stop());
   return server;
 }

@@ -5,9 +5,10 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import process from 'node:process';
 import { onTestFinished } from 'vitest';
 
 /** Whether there can be one here. */
@@ -45,7 +46,41 @@ export async function smallDisk(bytes: number): Promise<SmallDisk> {
     rmSync(path, { recursive: true });
   });
   await once(holder.stdout, 'data');
-  const within = ['nsenter', `--target=${holder.pid}`, '--user', '--mount', '--preserve-credentials', '--'];
+  return diskAt(path, [
+    'nsenter',
+    `--target=${holder.pid}`,
+    '--user',
+    '--mount',
+    '--preserve-credentials',
+    '--',
+  ]);
+}
+
+/** Whether there can be one here that every process sees, as a server that runs as another user needs it. */
+export const hasMountedDisks = process.getuid?.() === 0 && isMountable();
+
+function isMountable(): boolean {
+  const path = mkdtempSync(join(tmpdir(), 'feed-sync-disk-'));
+  const isMounted = spawnSync('mount', ['-t', 'tmpfs', 'none', path]).status === 0;
+  if (isMounted) spawnSync('umount', [path]);
+  rmdirSync(path);
+  return isMounted;
+}
+
+/** Is seen by every process, and gone when the test has finished: whoever uses it has ended by then. */
+export function mountedDisk(bytes: number): SmallDisk {
+  const path = mkdtempSync(join(tmpdir(), 'feed-sync-disk-'));
+  const disk = diskAt(path, []);
+  const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes}`, 'none', path]);
+  if (status !== 0) throw new Error(`${path} could not be mounted: ${stderr}`);
+  onTestFinished(() => {
+    spawnSync('umount', ['--lazy', path]);
+    rmdirSync(path);
+  });
+  return disk;
+}
+
+function diskAt(path: string, within: readonly string[]): SmallDisk {
   const attempt = (...words: readonly string[]) => {
     const [command = '', ...rest] = [...within, ...words];
     return spawnSync(command, rest, { encoding: 'utf8' });

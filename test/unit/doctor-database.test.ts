@@ -1,7 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { findingOf } from '../../src/cli/doctor/check.ts';
 import { judgeSchemas } from '../../src/cli/doctor/content.ts';
-import { judgeEncryption, judgeServer, setUpScriptFor } from '../../src/cli/doctor/database.ts';
+import {
+  judgeEncryption,
+  judgeSchemaRights,
+  judgeServer,
+  setUpScriptFor,
+} from '../../src/cli/doctor/database.ts';
 import { destinationError, diagnose } from '../../src/destination/postgres/errors.ts';
 import type { ExaminedServer } from '../../src/destination/postgres/examine.ts';
 import { Secret } from '../../src/lib/secret.ts';
@@ -18,6 +23,7 @@ const SOUND: ExaminedServer = {
   citus: null,
   missingRights: [],
   isSuperuser: false,
+  mayCreateSchemas: false,
   unknownReaders: [],
   isPooled: false,
   unsafeSettings: [],
@@ -108,6 +114,13 @@ describe('the script of doctor --sql', () => {
     expect(script).not.toContain('hidden');
   });
 
+  it('lets the role make schemas in the script only where destination.schemas has rules', () => {
+    const grantOf = (rules: Parameters<typeof setUpScriptFor>[2]) =>
+      /GRANT (.*) ON DATABASE/.exec(setUpScriptFor(new Secret('postgres://a@db/x'), [], rules))?.[1];
+    expect(grantOf([])).toBe('CONNECT, TEMPORARY');
+    expect(grantOf([{ datasets: '*', schema: '{1}' }])).toBe('CONNECT, TEMPORARY, CREATE');
+  });
+
   it('refuses to write the script without an address of a database', () => {
     expect(() => setUpScriptFor(null, [])).toThrow('destination.url names no database');
   });
@@ -146,6 +159,16 @@ describe('the findings of doctor about the schemas of tables', () => {
     expect(among({ 'us-az-roads': 'us_az' }, [])[0]?.found).toBe(
       'the table of 1 dataset is in another schema than destination.schemas says: us-az-roads (in us_az, not feeds)',
     );
+  });
+
+  it('warns where the role may make no schemas and destination.schemas has rules', () => {
+    const judgedFor = (mayCreateSchemas: boolean, rules: typeof RULES | null) =>
+      judgeSchemaRights({ role: 'mirror', mayCreateSchemas }, rules).map(({ about, state }) => [
+        about,
+        state,
+      ]);
+    expect(judgedFor(false, RULES)).toEqual([['schemas', 'warning']]);
+    expect([judgedFor(true, RULES), judgedFor(false, []), judgedFor(false, null)]).toEqual([[], [], []]);
   });
 
   it('judges no schemas where destination.schemas is not known', () => {

@@ -13,6 +13,7 @@ import { LEAST_SERVER_VERSION, triggersOn } from '../../destination/postgres/ser
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import { formatDuration, plural } from '../../lib/units.ts';
 import { ConfigurationError } from '../../model/errors.ts';
+import type { SchemaRule } from '../../model/naming.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { type Facts, type Finding, findingOf, ok, problem, warning } from './check.ts';
 import { judgeHistory, judgeSchemas, judgeTables } from './content.ts';
@@ -28,7 +29,9 @@ export async function checkDatabase(
   const place = placeOfDatabase(url);
   const findings = [...judgeEncryption(url), NO_SCRUB];
   try {
-    findings.push(...judgeServer(await examineServer(options), place));
+    const examined = await examineServer(options);
+    findings.push(...judgeServer(examined, place));
+    findings.push(...judgeSchemaRights(examined, inspection.known('destination.schemas')));
     const reader = await openPostgresReader(options);
     if (reader === null) return [...findings, ok('content', `none yet in ${place}: feed-sync once makes it`)];
     try {
@@ -52,14 +55,18 @@ const NO_SCRUB = ok('scrub', 'none: it is for a mirror in a file, and PostgreSQL
 /**
  * Returns the script that makes role, database and schemas for the address. @throws ConfigurationError where there is none
  */
-export function setUpScriptFor(url: Secret | null, readers: readonly string[]): string {
+export function setUpScriptFor(
+  url: Secret | null,
+  readers: readonly string[],
+  rules: readonly SchemaRule[] = [],
+): string {
   if (url === null) {
     throw new ConfigurationError('destination.url names no database, so there is nothing to make.', {
       hint: 'Set it first (FEED_SYNC_DESTINATION_URL), with the role and the database that are to be made.',
     });
   }
   const { role, database } = namesIn(url);
-  return setUpScript(role, database, readers);
+  return setUpScript({ role, database, readers, makesSchemas: rules.length > 0 });
 }
 
 const DEFAULT_NAME = 'feed_sync';
@@ -139,6 +146,17 @@ function judgeRole({ role, missingRights, isSuperuser, unknownReaders }: Examine
   const found = `destination.readers names roles that do not exist: ${unknownReaders.join(', ')}.`;
   const hint = 'Create them (CREATE ROLE), or leave them out.';
   return [...findings, problem('readers', found, EXIT_CODES.wrongConfiguration, hint)];
+}
+
+/** Judges whether the schemas of new datasets can be made. `rules`: destination.schemas; null where it is not known. Pure. */
+export function judgeSchemaRights(
+  { role, mayCreateSchemas }: Pick<ExaminedServer, 'role' | 'mayCreateSchemas'>,
+  rules: readonly SchemaRule[] | null,
+): readonly Finding[] {
+  if (mayCreateSchemas || rules === null || rules.length === 0) return [];
+  const found = `The role ${role} may not create schemas, so those of destination.schemas that are missing cannot be made.`;
+  const script = 'To print a script that gives the right, for a superuser: feed-sync doctor --sql';
+  return [warning('schemas', found, script, 'Or make each of them: CREATE SCHEMA … AUTHORIZATION the role')];
 }
 
 function judgePooler({ isPooled }: ExaminedServer): readonly Finding[] {

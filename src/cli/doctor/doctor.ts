@@ -79,7 +79,8 @@ function secretsOf(apiKey: string | null, { environment }: Context): readonly st
 export async function printSetUp(input: LoadInput, context: Context): Promise<ExitCode> {
   const inspection = inspectConfiguration(input);
   const readers = inspection.known('destination.readers') ?? [];
-  await write(context.terminal.stdout, setUpScriptFor(inspection.known('destination.url'), readers));
+  const rules = inspection.known('destination.schemas') ?? [];
+  await write(context.terminal.stdout, setUpScriptFor(inspection.known('destination.url'), readers, rules));
   return EXIT_CODES.caughtUp;
 }
 

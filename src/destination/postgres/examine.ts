@@ -30,6 +30,8 @@ export interface ExaminedServer extends Server {
   /** The rights that the role lacks, as clauses. */
   readonly missingRights: readonly string[];
   readonly isSuperuser: boolean;
+  /** Whether the role may make schemas. Only those that are missing need the right. */
+  readonly mayCreateSchemas: boolean;
   /** Roles of `destination.readers` that do not exist. */
   readonly unknownReaders: readonly string[];
   /** Whether a pooler such as PgBouncer stands between. */
@@ -73,13 +75,15 @@ export async function examineServer(options: ExamineOptions): Promise<ExaminedSe
         const askedAtMs = clock.now().getTime();
         const [row = []] =
           await transaction.rows(`SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-          (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)`);
+          (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
+          has_database_privilege(current_database(), 'CREATE')`);
         const betweenMs = (askedAtMs + clock.now().getTime()) / 2;
         const isThere = await hasCatalog(transaction);
         return {
           ...server,
           missingRights: await missingRights(transaction, isThere),
           isSuperuser: booleanAt(row, 1),
+          mayCreateSchemas: booleanAt(row, 2),
           unknownReaders: await unknownRoles(transaction, readers),
           isPooled,
           unsafeSettings: (await transaction.rows(SELECT_UNSAFE)).map((setting) => textAt(setting, 0)),
@@ -210,13 +214,23 @@ async function readPastHolders(transaction: Transaction): Promise<readonly PastH
   return rows.map((row) => ({ what: textAt(row, 0), on: textAt(row, 1) }));
 }
 
+interface SetUp {
+  readonly role: string;
+  readonly database: string;
+  /** The roles of `destination.readers`. */
+  readonly readers: readonly string[];
+  /** Whether the role is to make schemas by rules, whose names follow from the ids of datasets. */
+  readonly makesSchemas: boolean;
+}
+
 /** Returns the script for psql that makes role, database and schemas where they are missing. It contains no password. */
-export function setUpScript(role: string, database: string, readers: readonly string[]): string {
+export function setUpScript({ role, database, readers, makesSchemas }: SetUp): string {
   const created = (kind: string, name: string, catalog: string, column: string, rest = ''): string => {
     const make = `CREATE ${kind} ${identifier(name)}${rest}`;
     return `SELECT ${text(make)} WHERE NOT EXISTS (SELECT 1 FROM ${catalog} WHERE ${column} = ${text(name)}) \\gexec`;
   };
   const owner = identifier(role);
+  const rights = ['CONNECT', 'TEMPORARY', ...(makesSchemas ? ['CREATE'] : [])].join(', ');
   return [
     '-- Run by a superuser: psql -d postgres -f FILE. It may be run again.',
     created('ROLE', role, 'pg_roles', 'rolname', ' LOGIN'),
@@ -226,7 +240,7 @@ export function setUpScript(role: string, database: string, readers: readonly st
     `\\connect ${identifier(database)}`,
     '-- Without PostGIS geometries are stored as bytes (WKB).',
     'CREATE EXTENSION IF NOT EXISTS postgis;',
-    `GRANT CONNECT, TEMPORARY ON DATABASE ${identifier(database)} TO ${owner};`,
+    `GRANT ${rights} ON DATABASE ${identifier(database)} TO ${owner};`,
     ...SCHEMAS.map((name) => `CREATE SCHEMA IF NOT EXISTS ${identifier(name)} AUTHORIZATION ${owner};`),
     '',
   ].join('\n');

@@ -27,6 +27,7 @@ const RANGES = {
   maxRangeBytes: 200_000,
   minRangeBytes: 200_000,
   rangeMs: 3_600_000,
+  slowestRangeMs: 3_600_000,
   measureMs: 0.001,
   worthMs: 0,
 };

@@ -19,6 +19,7 @@ const LIMITS = {
   maxRangeBytes: 1_000,
   minRangeBytes: 100,
   rangeMs: 2_000,
+  slowestRangeMs: 30_000,
   measureMs: 1_000,
   worthMs: 5_000,
 };

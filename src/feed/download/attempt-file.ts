@@ -5,6 +5,7 @@
 
 import { DataError } from '../../model/errors.ts';
 import { type AddressGuard, checkLink, type LinkRules, RefusedLinkError } from '../http/addresses.ts';
+import { type LeastThroughput, withoutKey } from '../http/body.ts';
 import { TransientError } from '../http/failures.ts';
 import type { Http, HttpAnswer, HttpRequest } from '../http/http.ts';
 import { TOO_MANY_REQUESTS } from '../http/throttle.ts';
@@ -18,7 +19,9 @@ import {
   type PartOrigin,
   partPathOf,
   readKept,
+  readPartBefore,
   readPartOrigin,
+  STRONG_TAG,
   sizeOf,
 } from './snapshot-file.ts';
 
@@ -64,12 +67,13 @@ async function take(
       const isRangeable = etag !== null && totalBytes !== null;
       const start = { fromByte: 0, hasDigest: job.file.sha256 !== null };
       const bytes = isRangeable
-        ? bytesOf(job, link, answer, { etag, totalBytes, ...start }, parts)
+        ? await bytesOf(job, link, answer, { etag, totalBytes, ...start }, parts)
         : answer.chunks();
       return await receiveWhole(job, bytes, kind, parts);
     }
     if (kind.kind === 'rest' && resumption !== null) {
-      return await receiveRest(job, bytesOf(job, link, answer, resumption, parts), resumption, parts);
+      const bytes = await bytesOf(job, link, answer, resumption, parts);
+      return await receiveRest(job, bytes, resumption, parts);
     }
   } finally {
     answer.discard();
@@ -81,8 +85,21 @@ async function take(
   throw new TransientError(`the place of the file answered ${answer.status}, which was not asked for`);
 }
 
-/** The bytes that the answer begins; those of a large file may come in ranges side by side. */
-function bytesOf(
+/** The bytes that the answer begins, of which none is of a key that lies across two answers. */
+async function bytesOf(
+  job: FileJob,
+  link: string,
+  answer: HttpAnswer,
+  resumption: Resumption,
+  parts: AttemptParts,
+): Promise<AsyncGenerator<Buffer>> {
+  const { apiKey } = parts.options;
+  const before = await readPartBefore(job.path, resumption.fromByte, apiKey.reveal().length);
+  return withoutKey(answeredBytes(job, link, answer, resumption, parts), apiKey, DOWNLOAD, { before });
+}
+
+/** Those of a large file may come in ranges side by side. */
+function answeredBytes(
   job: FileJob,
   link: string,
   answer: HttpAnswer,
@@ -96,11 +113,13 @@ function bytesOf(
   const open = async (
     from: number,
     endByte: number,
+    least: LeastThroughput | null,
     stopped: AbortSignal,
   ): Promise<AsyncGenerator<Buffer>> => {
     const start = { resumption: { ...resumption, fromByte: from, endByte }, kept: null };
     const spentMs = clock.monotonicMs() - startedMs;
-    const { answer: more, kind } = await ask(job, link, start, { ...parts, signal: stopped }, spentMs);
+    const asking = { ...parts, signal: stopped };
+    const { answer: more, kind } = await ask(job, link, start, asking, { spentMs, least }).catch(asRefused);
     if (kind.kind === 'rest') return more.chunks();
     more.discard();
     if (kind.kind === 'expired') throw new LinkExpired(kind.status);
@@ -111,14 +130,28 @@ function bytesOf(
   return sideBySide(file, { limits: limits.ranges, breadth, slots, clock, random, backoff, log, signal });
 }
 
+/** The file itself came from an allowed place, so a single range that is redirected elsewhere is only no range. @throws always */
+function asRefused(error: unknown): never {
+  throw error instanceof DataError ? new RangeRefused(error.message) : error;
+}
+
 /** A 304 may name the tag as a weak one, but no other tag. */
 function isTagOf({ etag }: KeptFile, named: string | null): boolean {
   return named === null || named.replace(/^W\//, '') === etag;
 }
 
+const DOWNLOAD = 'download a file';
+
 interface Answered {
   readonly answer: HttpAnswer;
   readonly kind: AnswerKind;
+}
+
+interface Pace {
+  /** How long the attempt has lasted. */
+  readonly spentMs: number;
+  /** Null: that of every file. */
+  readonly least: LeastThroughput | null;
 }
 
 type Headers = { range?: string; 'if-range'?: string; 'if-none-match'?: string };
@@ -128,7 +161,7 @@ async function ask(
   link: string,
   { resumption, kept }: FileStart,
   { source, limits, signal }: FetchParts,
-  spentMs = 0,
+  { spentMs, least }: Pace = { spentMs: 0, least: null },
 ): Promise<Answered> {
   const headers: Headers = {};
   if (resumption !== null) {
@@ -136,9 +169,10 @@ async function ask(
     headers.range = `bytes=${fromByte}-${endByte === undefined ? '' : endByte - 1}`;
     headers['if-range'] = resumption.etag;
   } else if (kept !== null) headers['if-none-match'] = kept.etag;
-  const leastThroughput = { bytesPerSecond: limits.slowestBytesPerSecond, overMs: limits.slowestOverMs };
+  const slowest = { bytesPerSecond: limits.slowestBytesPerSecond, overMs: limits.slowestOverMs };
+  const leastThroughput = least ?? slowest;
   const deadlineMs = Math.max(1, Math.round(limits.fileDeadlineMs - spentMs));
-  const request = { operation: 'download a file', headers, deadlineMs, leastThroughput };
+  const request = { operation: DOWNLOAD, headers, deadlineMs, leastThroughput };
   try {
     const answer = await openFile(link, request, source, signal);
     try {
@@ -301,5 +335,5 @@ function lengthOf(answer: AnswerHead): number | null {
 
 /** A weak tag promises the same meaning, not the same bytes. */
 function strongTag(tag: string | null): string | null {
-  return tag !== null && /^"[^"]*"$/.test(tag) ? tag : null;
+  return tag !== null && STRONG_TAG.test(tag) ? tag : null;
 }

@@ -12,6 +12,7 @@ import { type Backoff, backoffDelayMs, type Random } from '../../lib/backoff.ts'
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import { InterruptedError } from '../../model/errors.ts';
+import type { LeastThroughput } from '../http/body.ts';
 import { sleepUnlessStopped, TransientError } from '../http/failures.ts';
 import type { RangeLimits } from '../http/options.ts';
 import { fewerAtOnce, isFaster, rangeBytesFor, type Throughput } from './ranges.ts';
@@ -29,8 +30,16 @@ export interface RangedFile {
   readonly stream: AsyncGenerator<Buffer>;
   readonly fromByte: number;
   readonly totalBytes: number;
-  /** Requests the bytes from `fromByte` up to but not including `endByte`. @throws RangeRefused, LinkExpired, TransientError */
-  open(fromByte: number, endByte: number, signal: AbortSignal): Promise<AsyncGenerator<Buffer>>;
+  /**
+   * Requests the bytes from `fromByte` up to but not including `endByte`. `least`: of a range; null: of the rest as one stream.
+   * @throws RangeRefused, LinkExpired, TransientError
+   */
+  open(
+    fromByte: number,
+    endByte: number,
+    least: LeastThroughput | null,
+    signal: AbortSignal,
+  ): Promise<AsyncGenerator<Buffer>>;
 }
 
 export interface RangeTools {
@@ -86,8 +95,10 @@ export function sideBySide(file: RangedFile, tools: RangeTools): AsyncGenerator<
 
 interface Range {
   readonly fromByte: number;
-  /** The bytes that have arrived. */
-  readonly chunks: Buffer[];
+  /** Has room for all of its bytes: chunks of a service that sends single bytes would take many times as much memory. */
+  readonly room: Buffer;
+  /** How many of its bytes have arrived. */
+  arrivedBytes: number;
   /** Resolves once no more bytes arrive: to null where all have arrived. */
   readonly ended: Promise<{ readonly error: unknown } | null>;
 }
@@ -124,7 +135,7 @@ class SideBySide {
       while (one !== null) {
         yield* this.#ranges(one);
         if (this.#position === totalBytes) return;
-        one = yield* this.#oneStream(await this.#file.open(this.#position, totalBytes, this.#signal));
+        one = yield* this.#oneStream(await this.#file.open(this.#position, totalBytes, null, this.#signal));
       }
     } catch (error) {
       // Some services end a connection where the next one begins, so the stream beside ranges counts, too.
@@ -187,7 +198,7 @@ class SideBySide {
     let isJudged = false;
     for (let [range] = this.#ahead; range !== undefined; [range] = this.#ahead) {
       const failure = await range.ended;
-      for (const chunk of range.chunks) yield this.#pass(chunk);
+      if (range.arrivedBytes > 0) yield this.#pass(range.room.subarray(0, range.arrivedBytes));
       if (failure !== null) throw failure.error;
       this.#ahead.shift();
       slots.giveBack();
@@ -221,26 +232,32 @@ class SideBySide {
   }
 
   #requestRange(fromByte: number, endByte: number): Range {
-    const chunks: Buffer[] = [];
-    const ended = this.#receive(chunks, fromByte, endByte).then(
+    const arriving = { fromByte, room: Buffer.allocUnsafeSlow(endByte - fromByte), arrivedBytes: 0 };
+    const ended = this.#receive(arriving).then(
       () => null,
       (error: unknown) => ({ error }),
     );
-    return { fromByte, chunks, ended };
+    return Object.assign(arriving, { ended });
   }
 
-  /** Receives a range into `chunks`, and requests its rest again where it breaks off. */
-  async #receive(chunks: Buffer[], fromByte: number, endByte: number): Promise<void> {
-    const { clock, backoff, random } = this.#tools;
-    let nextByte = fromByte;
-    for (let failures = 0; nextByte < endByte; ) {
+  /** Receives a range, and requests its rest again where it breaks off. */
+  async #receive(range: Omit<Range, 'ended'>): Promise<void> {
+    const { clock, backoff, random, limits } = this.#tools;
+    const { fromByte, room } = range;
+    const endByte = fromByte + room.length;
+    const bytesPerSecond = (this.#rangeBytes * 1_000) / limits.slowestRangeMs;
+    const least = { bytesPerSecond, overMs: limits.slowestRangeMs / 3 };
+    for (let failures = 0; range.arrivedBytes < room.length; ) {
       try {
-        for await (const chunk of await this.#file.open(nextByte, endByte, this.#signal)) {
-          if (nextByte + chunk.length > endByte) throw new RangeRefused('a range was longer than stated');
-          chunks.push(chunk);
-          nextByte += chunk.length;
+        const nextByte = fromByte + range.arrivedBytes;
+        for await (const chunk of await this.#file.open(nextByte, endByte, least, this.#signal)) {
+          if (range.arrivedBytes + chunk.length > room.length)
+            throw new RangeRefused('a range was longer than stated');
+          chunk.copy(room, range.arrivedBytes);
+          range.arrivedBytes += chunk.length;
         }
-        if (nextByte < endByte) throw new TransientError('a range ended before its stated length');
+        if (range.arrivedBytes < room.length)
+          throw new TransientError('a range ended before its stated length');
       } catch (error) {
         failures += 1;
         if (failures > MAX_REPETITIONS || !isWorthRepeating(error)) throw error;

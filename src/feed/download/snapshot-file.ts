@@ -6,7 +6,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { type FileHandle, readFile, stat } from 'node:fs/promises';
+import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { createFile, openForWriting, remove, renameFile, syncFile } from '../../lib/files.ts';
@@ -84,8 +84,12 @@ export interface KeptFile {
   readonly sha256: string;
 }
 
-const partOrigin = z.object({ etag: z.string(), totalBytes: z.int().nonnegative() });
-const keptFile = z.object({ etag: z.string(), bytes: z.int().nonnegative(), sha256: z.string() });
+/** A header can only carry these characters back as they came: a note with others, which a disk may have damaged, counts as missing. */
+export const STRONG_TAG = /^"[\x20\x21\x23-\x7e]*"$/;
+
+const tag = z.string().regex(STRONG_TAG);
+const partOrigin = z.object({ etag: tag, totalBytes: z.int().nonnegative() });
+const keptFile = z.object({ etag: tag, bytes: z.int().nonnegative(), sha256: z.string() });
 
 export function partPathOf(path: string): string {
   return `${path}.part`;
@@ -104,6 +108,20 @@ export async function sizeOf(path: string): Promise<number | null> {
 /** Reads the origin of a part. Null where there is no part, or its origin is unknown. */
 export function readPartOrigin(path: string): Promise<PartOrigin | null> {
   return readNote(`${partPathOf(path)}.json`, partOrigin);
+}
+
+/** Reads the last bytes of a part before `endByte`; none where they cannot be read. */
+export async function readPartBefore(path: string, endByte: number, count: number): Promise<Buffer> {
+  const bytes = Math.min(count, endByte);
+  if (bytes === 0) return Buffer.alloc(0);
+  const partPath = partPathOf(path);
+  try {
+    await using file = await open(partPath, 'r');
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, endByte - bytes);
+    return buffer.subarray(0, bytesRead);
+  } catch {
+    return Buffer.alloc(0);
+  }
 }
 
 export function readKept(path: string): Promise<KeptFile | null> {

@@ -114,27 +114,38 @@ export async function* watchThroughput(
   }
 }
 
+/** Chunks of several answers, each of which came by `withoutKey`: only a key that lies across two of them is still to be found. */
+export interface JoinedAnswers {
+  /** The last bytes before them, which are stored already: as many as the key has. */
+  readonly before: Buffer;
+}
+
 /** Yields the chunks as they arrive. @throws ContractViolationError before any byte of the key is yielded. */
 export async function* withoutKey(
   chunks: AsyncIterable<Buffer>,
   apiKey: Secret,
   title: string,
+  joined: JoinedAnswers | null = null,
 ): AsyncGenerator<Buffer> {
   const key = Buffer.from(apiKey.reveal());
   if (key.length < LEAST_SECRET_CHARACTERS) {
     yield* chunks;
     return;
   }
-  let heldBack: Buffer = Buffer.alloc(0);
+  const before = joined?.before ?? Buffer.alloc(0);
+  // Bytes that may be the beginning of the key wait for the following bytes.
+  let heldBack: Buffer = before.subarray(before.length - beginningAtEnd(before, key));
+  let storedBytes = heldBack.length;
   for await (const chunk of chunks) {
     const bytes = heldBack.length === 0 ? chunk : Buffer.concat([heldBack, chunk]);
-    if (bytes.includes(key)) throw repeatsKey(title);
-    // Bytes that may be the beginning of the key wait for the following bytes.
+    const mayHaveKey = joined === null ? bytes : bytes.subarray(0, heldBack.length + key.length);
+    if ((joined === null || heldBack.length > 0) && mayHaveKey.includes(key)) throw repeatsKey(title);
     const sure = bytes.length - beginningAtEnd(bytes, key);
     heldBack = bytes.subarray(sure);
-    if (sure > 0) yield bytes.subarray(0, sure);
+    if (sure > storedBytes) yield bytes.subarray(storedBytes, sure);
+    storedBytes = Math.max(0, storedBytes - sure);
   }
-  if (heldBack.length > 0) yield heldBack;
+  if (heldBack.length > storedBytes) yield heldBack.subarray(storedBytes);
 }
 
 /** Returns how many bytes at the end are a beginning of the key. */

@@ -100,6 +100,8 @@ export interface RangeLimits {
   readonly minRangeBytes: number;
   /** A range has the bytes that one stream brings in this time. That is all that a killed process loses of each range. */
   readonly rangeMs: number;
+  /** A range that would take longer is requested again, and in the end fewer at once: the ranges behind it wait. */
+  readonly slowestRangeMs: number;
   /** The throughput of one stream is measured over this time. */
   readonly measureMs: number;
   /** A rest that one stream brings sooner stays one stream. */
@@ -120,6 +122,7 @@ const DEFAULT_LIMITS: FeedLimits = {
     maxRangeBytes: 8_000_000,
     minRangeBytes: 256_000,
     rangeMs: 2_000,
+    slowestRangeMs: 30_000,
     measureMs: 1_000,
     worthMs: 5_000,
   },

@@ -121,6 +121,7 @@ export class Audits {
       if (await reader.readOwing()) this.#clock.succeeded();
       else this.#noteFailed();
       this.#session.signal.throwIfAborted();
+      await this.#session.engine.reloadMissing();
       this.#conclude(startedMs);
     } catch (error) {
       this.#noteFailed();

@@ -330,6 +330,7 @@ export class Daemon implements Observed {
     const { engine, workQueue } = this.#session;
     if (this.#work.pool.isIdle) await this.#seeMirror();
     try {
+      await engine.reloadMissing();
       const nowMs = this.#session.nowMs();
       for (const known of engine.datasets()) {
         if (isBehind(known)) workQueue.ask(known.desired.datasetId, nowMs);

@@ -201,6 +201,7 @@ class CatchUp {
       await this.#reader.connect(true);
       subscriptions = this.#reader.subscriptions.size;
       await this.#followRounds();
+      await this.#engine.reloadMissing();
       return { subscriptions, datasets: await this.#reconcileAll(), readAt: this.#reader.listedAt };
     } catch (error) {
       this.#incidents.record(error, null);

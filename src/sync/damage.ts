@@ -7,9 +7,10 @@
 import type { DamagedTable, ObservedState } from '../destination/destination.ts';
 import type { Log } from '../lib/log.ts';
 import { errorCodeOf, StorageError } from '../model/errors.ts';
-import { isPinned } from '../model/write-jobs.ts';
+import { isPinned, type ObservedTable } from '../model/write-jobs.ts';
 import { endCandidate } from './candidates.ts';
 import type { Parts } from './parts.ts';
+import { owesResync } from './plan/need.ts';
 import type { CatchUpResult } from './result.ts';
 
 /** Adds an incident that names once which parts of the past were lost. */
@@ -46,7 +47,7 @@ export async function markDamaged(parts: Parts): Promise<MarkedDamage> {
     const lost = await closePast(damaged, parts);
     const datasetIds = damaged.flatMap(({ datasetId, isPinned }) => (isPinned ? [] : (datasetId ?? [])));
     const marked = checkpoint.requestResync(datasetIds);
-    await endChangesThatWait(marked, parts);
+    await endChangesThatWait(marked, 'its table is damaged', parts);
     for (const table of damaged) {
       report(table, marked, log);
       const text = 'a part of it cannot be read';
@@ -73,13 +74,12 @@ async function closePast(
   return past.map(({ tableName }) => tableName);
 }
 
-/** Changes that wait for approval cannot be applied to rows that cannot be read. */
-async function endChangesThatWait(datasetIds: readonly string[], parts: Parts): Promise<void> {
+/** Changes that wait for approval cannot be applied to rows that cannot be read. `why` is a clause. */
+async function endChangesThatWait(datasetIds: readonly string[], why: string, parts: Parts): Promise<void> {
   const marked = new Set(datasetIds);
   for (const candidate of parts.checkpoint.candidates()) {
     const { datasetId, content } = candidate;
-    if (marked.has(datasetId) && content.kind === 'changes')
-      await endCandidate(candidate, 'its table is damaged', parts);
+    if (marked.has(datasetId) && content.kind === 'changes') await endCandidate(candidate, why, parts);
   }
 }
 
@@ -97,27 +97,47 @@ function report(
   }
 }
 
-/**
- * Requests a reload of each table that somebody dropped, and reports it. `reported`: the datasets for which that is done; one whose table
- * is there again is no longer among them.
- */
-export function reloadMissing(
+/** What was reported of a dropped table. */
+export interface ReportedMissing {
+  /** The newest commit of the table: after another one it was there again, and was dropped again. */
+  readonly commitNumber: number | null;
+  /** A pin may end, and a subscription may contain the dataset later: until then no reload is requested. */
+  readonly isRequested: boolean;
+}
+
+/** Requests a reload of each table that somebody dropped, and reports it. `reported`: by dataset id, for which that is done. */
+export async function reloadMissing(
   { missing = [], datasets }: ObservedState,
-  reported: Set<string>,
-  { checkpoint, log }: Parts,
-): void {
-  for (const datasetId of reported) if (!missing.includes(datasetId)) reported.delete(datasetId);
-  const found = missing.filter((datasetId) => !reported.has(datasetId));
-  if (found.length === 0) return;
-  const marked = checkpoint.requestResync(
-    found.filter((datasetId) => !isPinned(datasets.get(datasetId) ?? null)),
-  );
-  for (const dataset of found) {
-    reported.add(dataset);
-    const fields = { dataset, table: datasets.get(dataset)?.tableName ?? null };
-    if (marked.includes(dataset)) log.error(fields, 'A table was dropped: its reload is requested.');
-    else log.error(fields, 'A table was dropped, and nothing loads it again.');
+  reported: Map<string, ReportedMissing>,
+  parts: Parts,
+): Promise<void> {
+  for (const datasetId of reported.keys()) if (!missing.includes(datasetId)) reported.delete(datasetId);
+  for (const table of missing.flatMap((datasetId) => datasets.get(datasetId) ?? [])) {
+    const { datasetId, commitNumber } = table;
+    const before = reported.get(datasetId);
+    const isKnown = before?.commitNumber === commitNumber;
+    if (isKnown && before?.isRequested === true) continue;
+    const isRequested = !isPinned(table) && requestReload(table, parts);
+    reported.set(datasetId, { commitNumber, isRequested });
+    if (isRequested || !isKnown) reportMissing(table, isRequested, parts.log);
+    if (isRequested) await endChangesThatWait([datasetId], 'its table was dropped', parts);
   }
+}
+
+/** Returns false where no subscription contains the dataset. A reload that is owed already is not requested again. */
+function requestReload(table: ObservedTable, { checkpoint }: Parts): boolean {
+  const desired = checkpoint.desired(table.datasetId);
+  if (desired !== null && owesResync(table, desired)) return true;
+  return checkpoint.requestResync([table.datasetId]).length > 0;
+}
+
+function reportMissing(
+  { datasetId: dataset, tableName: table }: ObservedTable,
+  isRequested: boolean,
+  log: Log,
+): void {
+  if (isRequested) log.error({ dataset, table }, 'A table was dropped: its reload is requested.');
+  else log.error({ dataset, table }, 'A table was dropped, and nothing loads it again.');
 }
 
 /** Ends the warning about damaged tables of the past. */

@@ -188,6 +188,8 @@ export class MirrorView {
   }
 
   #note({ job }: ValidatedJob, result: JobResult): void {
+    const isCommitted = result.kind === 'committed' || result.kind === 'retired';
+    if (isCommitted) this.#missing = this.#missing.filter((datasetId) => datasetId !== result.datasetId);
     if (result.kind === 'committed') this.#datasets.set(result.datasetId, result.committed.observed);
     else if (result.kind === 'retired') {
       this.#datasets.delete(result.datasetId);

@@ -6,7 +6,7 @@
 
 import type { StoredProgress } from '../destination/destination.ts';
 import type { Subscription } from '../model/records.ts';
-import { reloadMissing, warnOfDamagedPast } from './damage.ts';
+import { type ReportedMissing, reloadMissing, warnOfDamagedPast } from './damage.ts';
 import { datasetStateNow, datasetStates, MirrorView } from './dataset-states.ts';
 import { follow } from './follow/follow.ts';
 import { readLogsOf } from './follow/read-log.ts';
@@ -31,7 +31,7 @@ export class Engine {
   readonly #manifests: KeptManifests;
   /** A daemon connects again and again, and warns of what is damaged for ever at its start only. */
   #isPastReported = false;
-  readonly #reportedMissing = new Set<string>();
+  readonly #reportedMissing = new Map<string, ReportedMissing>();
 
   constructor(given: Parts) {
     this.mirror = new MirrorView(given.destination, (observed) =>
@@ -46,8 +46,15 @@ export class Engine {
     const connected = await connect(this.parts, () => this.mirror.refresh(isMirrorIdle), signal);
     if (!this.#isPastReported) warnOfDamagedPast(connected.observed, this.parts.log);
     this.#isPastReported = true;
-    reloadMissing(connected.observed, this.#reportedMissing, this.parts);
     return connected;
+  }
+
+  /**
+   * Requests a reload of each table that somebody dropped, as the mirror was read last. Called once the logs were read: a lost checkpoint
+   * does not know before which datasets the subscriptions contain.
+   */
+  reloadMissing(): Promise<void> {
+    return reloadMissing(this.mirror.observed, this.#reportedMissing, this.parts);
   }
 
   /** Reads the log of the subscription to its head, compares its manifest with the desired state, and keeps the manifest. */

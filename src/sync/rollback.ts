@@ -90,9 +90,12 @@ export async function performUnpin(
   { datasetId }: OperatorRequest,
   { parts }: Pick<Performing, 'parts'>,
 ): Promise<RequestAnswer> {
-  const table = (await parts.destination.has()).datasets.get(datasetId) ?? null;
+  const { datasets, missing = [] } = await parts.destination.has();
+  const table = datasets.get(datasetId) ?? null;
   if (table === null || !isPinned(table)) return { kind: 'done', text: `${datasetId} is not pinned.` };
   await parts.destination.unpin(datasetId);
   parts.log.info({ dataset: datasetId, version: table.version }, 'The pin was lifted.');
+  // The pin was all that kept a dropped table from being loaded again.
+  if (missing.includes(datasetId)) parts.checkpoint.requestResync([datasetId]);
   return { kind: 'done', text: `Lifted the pin of ${datasetId}, which is at version ${table.version}.` };
 }

@@ -28,6 +28,8 @@ const ORDINARY_ROWS = 10;
 export interface Mirror {
   /** By dataset id. */
   readonly tables: Map<string, ObservedTable>;
+  /** The datasets of tables that somebody has dropped: only the catalog lists them. */
+  readonly dropped: Set<string>;
   /** Retirements, in order. */
   readonly retired: RetirementJob[];
   /** Units of changes that were committed, in order. */
@@ -37,7 +39,7 @@ export interface Mirror {
 }
 
 export function emptyMirror(): Mirror {
-  return { tables: new Map(), retired: [], applied: [], enrolments: [], progress: null };
+  return { tables: new Map(), dropped: new Set(), retired: [], applied: [], enrolments: [], progress: null };
 }
 
 /**
@@ -52,9 +54,9 @@ export function destinationOf(
   return {
     async has() {
       called('has');
-      const { enrolments, tables, progress, retired } = mirror;
-      const newestFirst = retired.toReversed();
-      return { service: serviceOf(enrolments), datasets: new Map(tables), progress, retired: newestFirst };
+      const { enrolments, tables, progress, dropped } = mirror;
+      const [service, retired] = [serviceOf(enrolments), mirror.retired.toReversed()];
+      return { service, datasets: new Map(tables), progress, retired, missing: [...dropped] };
     },
     async enroll(enrolment) {
       called('enroll');
@@ -133,6 +135,7 @@ function commit(job: WriteJob, mirror: Mirror): JobResult {
     case 'retirement':
       mirror.retired.push(job);
       mirror.tables.delete(datasetId);
+      mirror.dropped.delete(datasetId);
       return { kind: 'retired', datasetId, table: tableAfter(job) };
     case 'rollback':
       throw new Error('the small destination has no history to roll back');
@@ -144,12 +147,13 @@ function committed(
   observed: ObservedTable,
   before: ObservedTable | null,
   net: Counts | null,
-  { tables }: Mirror,
+  { tables, dropped }: Mirror,
 ): JobResult {
   const { datasetId, kind, fetched } = job;
   const versions = job.kind === 'changes' ? job.versions.length : 1;
   const { bytes } = fetched;
   tables.set(datasetId, observed);
+  dropped.delete(datasetId);
   const { tableName, version: toVersion, rowCount } = observed;
   const fromVersion = before?.version ?? null;
   return {

@@ -76,13 +76,10 @@ export function reloadsOf(rows: readonly Row[]): ReadonlyMap<string, ReadonlyMap
   return reloads;
 }
 
-/** Adds which live tables of the catalog somebody has dropped. `names`: of all tables and views beside them, in lower case. */
-export function withMissing(state: ObservedState, names: readonly Row[]): ObservedState {
-  const found = new Set(names.map((row) => textAt(row, 0)));
+/** Adds which live tables of the catalog somebody has dropped. `isThere`: a view that took the name of a table is no table. */
+export function withMissing(state: ObservedState, isThere: (table: ObservedTable) => boolean): ObservedState {
   const tables = [...state.datasets.values()];
-  const missing = tables.flatMap(({ datasetId, tableName }) =>
-    found.has(tableName.toLowerCase()) ? [] : datasetId,
-  );
+  const missing = tables.flatMap((table) => (isThere(table) ? [] : table.datasetId));
   return missing.length === 0 ? state : { ...state, missing };
 }
 

@@ -33,6 +33,7 @@ import {
   selectCatalogTable,
   selectMeta,
   selectTableNames,
+  selectTables,
   storesProgress,
 } from './schema.ts';
 
@@ -53,7 +54,9 @@ export async function readObservedState(engine: Engine, path: string): Promise<O
 /** The same, with the tables that somebody has dropped: DuckDB lists its tables in some 20 µs for each. */
 export async function readWithMissing(engine: Engine, path: string): Promise<ObservedState> {
   const state = await readObservedState(engine, path);
-  return state.datasets.size === 0 ? state : withMissing(state, await engine.rows(selectTableNames('main')));
+  if (state.datasets.size === 0) return state;
+  const names = new Set((await engine.rows(selectTables('main'))).map((row) => textAt(row, 0)));
+  return withMissing(state, ({ tableName }) => names.has(tableName.toLowerCase()));
 }
 
 /** Only where some are recorded: DuckDB takes long to list the tables of a large mirror. */

@@ -105,9 +105,17 @@ export function selectKinds(tableNames: readonly string[]): string {
 
 /** Returns the names of all tables and views of a schema in lower case, including those of operators. */
 export function selectTableNames(schema: DataSchema): string {
-  const where = `database_name = ${text(MIRROR)} AND schema_name = ${text(schema)}`;
-  return `SELECT lower(table_name) FROM duckdb_tables() WHERE ${where}
-    UNION ALL SELECT lower(view_name) FROM duckdb_views() WHERE ${where}`;
+  return `${selectTables(schema)}
+    UNION ALL SELECT lower(view_name) FROM duckdb_views() WHERE ${inSchema(schema)}`;
+}
+
+/** Returns the lower-case names of the tables alone. */
+export function selectTables(schema: DataSchema): string {
+  return `SELECT lower(table_name) FROM duckdb_tables() WHERE ${inSchema(schema)}`;
+}
+
+function inSchema(schema: DataSchema): string {
+  return `database_name = ${text(MIRROR)} AND schema_name = ${text(schema)}`;
 }
 
 const OLDEST_FORMAT = 1;

@@ -47,6 +47,7 @@ import {
   selectCatalog,
   selectMeta,
   selectTableNames,
+  selectTables,
 } from './schema.ts';
 
 export async function hasCatalog(transaction: Transaction): Promise<boolean> {
@@ -81,7 +82,11 @@ export async function readWithMissing(transaction: Transaction, place: string): 
   const state = await readObservedState(transaction, place);
   if (state.datasets.size === 0) return state;
   const schemas = new Set([...state.datasets.values()].map(({ schemaName }) => schemaName));
-  return withMissing(state, await transaction.rows(selectTableNames(...schemas)));
+  const rows = await transaction.rows(selectTables(...schemas));
+  const found = new Set(rows.map((row) => JSON.stringify([textAt(row, 0), textAt(row, 1)])));
+  return withMissing(state, ({ schemaName, tableName }) =>
+    found.has(JSON.stringify([schemaName, tableName])),
+  );
 }
 
 /** Returns the live tables by dataset id, sorted by id; null means all datasets. */

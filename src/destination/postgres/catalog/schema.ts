@@ -172,6 +172,12 @@ export function selectTableNames(...schemas: readonly string[]): string {
     WHERE n.nspname IN (${schemas.map(text).join(', ')})`;
 }
 
+/** Returns the tables of these schemas, each with its schema: a table may have the name of one in another schema. */
+export function selectTables(...schemas: readonly string[]): string {
+  return `SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p') AND n.nspname IN (${schemas.map(text).join(', ')})`;
+}
+
 /** Returns one row: the bytes of the tables in our schemas, with their indexes and what they keep beside. */
 export function selectBytes(hasCitus: boolean): string {
   const size = 'pg_total_relation_size(c.oid)';

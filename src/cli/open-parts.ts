@@ -58,6 +58,8 @@ export interface OpenOptions {
   readonly clock?: Clock;
   /** The log of the service's client; `log` by default. */
   readonly feedLog?: Log;
+  /** Limits of the service's client; those of the client by default. */
+  readonly feedLimits?: FeedOptions['limits'];
   /** Called with every exchange with the service; does nothing by default. */
   readonly onExchange?: FeedOptions['onExchange'];
   /** Called with the holder each time that another instance is found at work; with it, that one is waited for without end. */
@@ -110,6 +112,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   const feed = createFeed({
     ...feedOptions(configuration, { ...context, clock }, options.feedLog ?? log),
     ...(options.onExchange === undefined ? {} : { onExchange: options.onExchange }),
+    ...(options.feedLimits === undefined ? {} : { limits: options.feedLimits }),
     isKnownOrigin: async () => isKnownOrigin(configuration, await destination.has()),
     remembered: checkpoint.rememberedContract(),
     onContractDiscovered: (contract) => checkpoint.rememberContract(contract),

@@ -9,6 +9,7 @@ import type { Parts } from '../../src/sync/parts.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import { type DatasetEffort, refuseTooManyCalls } from './bounds.ts';
 import { BrokenRule, refuseBroken, refuseCallsAboutSuspended, refuseMovedPins } from './rules.ts';
+import type { MirrorView } from './stage.ts';
 import type { World } from './world.ts';
 
 const LINES_OF_A_CATCH_UP = 200;
@@ -23,14 +24,16 @@ export async function catchUp(world: World): Promise<CatchUpResult> {
   noteUnreadable(world, parts);
   const startedAt = parts.clock.now();
   feed.requests.clear();
-  const pinned = await pinnedIn(world);
+  const { pinned } = await seenBy(world);
   const watched = observed(parts, world);
   const result = await catchUpMendingDamage(watched.parts, new AbortController().signal);
   world.reported.push(`  caught up: ${describe(result)}`);
   refuseBugs(result);
   refuseBroken(world);
   refuseCallsAboutSuspended(observedBefore, parts.checkpoint.suspensions(), feed.requests.entries());
-  refuseMovedPins(pinned, await pinnedIn(world));
+  const after = await seenBy(world);
+  refuseMovedPins(pinned, after.pinned);
+  refuseMissing(result, after.missing);
   const efforts = effortsOf(result, startedAt, parts);
   refuseTooManyCalls(feed.requests.entries(), efforts, world, 1 + watched.searches());
   counters.add('requests', feed.requests.entries().length);
@@ -80,9 +83,20 @@ function effortsOf(
   );
 }
 
-/** No map on a mirror that is not there. */
-async function pinnedIn({ installation }: World): Promise<ReadonlyMap<string, number>> {
-  return (await installation.readMirror(async ({ pinned }) => pinned)) ?? new Map();
+type Seen = Pick<MirrorView, 'pinned' | 'missing'>;
+
+/** Nothing of a mirror that is not there. */
+async function seenBy({ installation }: World): Promise<Seen> {
+  const seen = await installation.readMirror<Seen>(async ({ pinned, missing }) => ({ pinned, missing }));
+  return seen ?? { pinned: new Map(), missing: [] };
+}
+
+/** A table that was dropped is loaded again, or something is said of its dataset. */
+function refuseMissing({ datasets }: CatchUpResult, missing: readonly string[]): void {
+  const silent = datasets.filter(
+    ({ datasetId, kind }) => missing.includes(datasetId) && (kind === 'current' || kind === 'updated'),
+  );
+  if (silent.length > 0) throw new BrokenRule('dropped', silent.map(({ datasetId }) => datasetId).join(', '));
 }
 
 interface Observed {

@@ -17,6 +17,7 @@ export const RULES = {
   published: 'each dataset is at one published version',
   idle: 'a catch-up after calm does nothing',
   pinned: 'a table that a rollback keeps stays where it is',
+  dropped: 'a table that somebody dropped is not taken for current',
   past: 'every state that a log claims to know is the one that there was',
   verify: 'what is called equal is equal',
   bug: 'all that goes wrong has a class that says what to do about it',

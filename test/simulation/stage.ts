@@ -49,6 +49,8 @@ export interface MirrorView {
   /** By dataset id. */
   readonly seen: Readonly<Record<string, Seen>>;
   readonly lines: Lines;
+  /** The datasets of the catalog whose table somebody has dropped. */
+  readonly missing: readonly string[];
   /** The newest commit of each table that a rollback keeps where it is, by dataset id. */
   readonly pinned: ReadonlyMap<string, number>;
   /** What undo logs say wrongly of earlier states, but for tables that were altered by hand since. */
@@ -71,6 +73,8 @@ export interface Installation {
   keepHistory(isKept: boolean): Promise<void>;
   /** Somebody alters a row of the table by hand; says what, or null where there is nothing to alter. */
   alter(table: ObservedTable, how: Alteration): Promise<string | null>;
+  /** Somebody drops the table by hand. */
+  drop(table: ObservedTable): Promise<void>;
   /** A block of the table cannot be read from now on. Only on the model stage. */
   damage(datasetId: string): void;
   /** As `verify --deep` compares. */

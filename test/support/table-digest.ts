@@ -26,13 +26,17 @@ export function digestOfContent(content: Content): string {
   );
 }
 
-/** Of every table that the mirror says it has, by dataset id. @throws Error where one of them is not there. */
-export async function seenIn(mirror: ExactMirror): Promise<Readonly<Record<string, Seen>>> {
+/** Of every table that the mirror says it has, but for `missing`, by dataset id. @throws Error where one of them is not there. */
+export async function seenIn(
+  mirror: ExactMirror,
+  missing: readonly string[] = [],
+): Promise<Readonly<Record<string, Seen>>> {
   const seen: Record<string, Seen> = {};
   const datasets = await mirror.rows(
     'SELECT dataset_id, table_name, version::VARCHAR FROM feed_sync.datasets',
   );
   for (const [datasetId, tableName, version] of datasets) {
+    if (missing.includes(datasetId ?? '')) continue;
     seen[datasetId ?? ''] = {
       version: Number(version),
       digest: await digestOfTable(mirror, datasetId ?? '', tableName ?? ''),

@@ -93,6 +93,7 @@ function executed(state: MirrorState, job: WriteJob, content: PreparedContent, t
   if (job.kind === 'snapshot') return load(state, job, content, live, turn);
   const table = present(live, 'all else is planned from a table');
   if (job.kind === 'retirement') return retire(state, job, table, turn.at);
+  if (table.isDropped && job.kind === 'changes') throw inapplicableNet(job, 'the table is missing');
   refuseDamaged(table);
   const commitNumber = state.newestCommit + 1;
   switch (job.kind) {
@@ -135,8 +136,10 @@ function load(
 const NOT_COUNTED = { added: 0, changed: 0, removed: 0 };
 
 /** @throws StorageError */
-function refuseDamaged({ isDamaged, observed: { tableName } }: Table): void {
+function refuseDamaged({ isDamaged, isDropped, observed: { tableName } }: Table): void {
   if (!isDamaged) return;
+  if (isDropped)
+    throw new StorageError(`The table ${tableName} is missing.`, { code: 'dataset_storage_failed' });
   throw new StorageError(`A block of the table ${tableName} is damaged.`, { code: 'mirror_damaged' });
 }
 
@@ -431,10 +434,11 @@ function located(
 }
 
 function retire(state: MirrorState, job: RetirementJob, live: Table, at: Date): Done {
-  const { observed, rows, isDamaged } = live;
+  const { observed, rows, isDamaged, isDropped } = live;
   const { datasetId, reason } = job;
-  // What cannot be read cannot be copied.
-  const how = isDamaged && job.how === 'archive' ? 'keep' : job.how;
+  // What cannot be read cannot be copied, and nothing is left of a dropped table.
+  const unlessDropped = isDamaged && job.how === 'archive' ? 'keep' : job.how;
+  const how = isDropped ? 'drop' : unlessDropped;
   const { version, tableName } = observed;
   const taken = new Set(state.retired.flatMap(({ tableName: name }) => (name === null ? [] : [name])));
   const copyName = archivedNameFor(tableName, version, at, taken);

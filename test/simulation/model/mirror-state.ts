@@ -18,8 +18,10 @@ export interface Table {
   readonly committed: Rows;
   /** As the catalog records it: of the rows as commits left them. */
   readonly checksum: bigint;
-  /** A block of it cannot be read. */
+  /** A block of it cannot be read, or it was dropped. */
   readonly isDamaged: boolean;
+  /** Somebody dropped it: only the catalog names it. */
+  readonly isDropped?: true;
 }
 
 /** A line of what was retired. */

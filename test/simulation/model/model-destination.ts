@@ -64,7 +64,8 @@ export class ModelDestination implements Destination {
     this.#use();
     const { service, tables, progress } = this.#parts.disk.mirror ?? EMPTY_MIRROR;
     const datasets = new Map([...tables].map(([datasetId, { observed }]) => [datasetId, observed]));
-    return { service, datasets, progress, retired: [] };
+    const missing = [...tables].flatMap(([datasetId, { isDropped }]) => (isDropped ? datasetId : []));
+    return { service, datasets, progress, retired: [], missing };
   }
 
   async unpin(datasetId: string): Promise<void> {
@@ -128,7 +129,7 @@ export class ModelDestination implements Destination {
   async findDamage(): Promise<readonly DamagedTable[]> {
     this.#use();
     const { tables } = this.#parts.disk.mirror ?? EMPTY_MIRROR;
-    const damaged = [...tables].filter(([, { isDamaged }]) => isDamaged);
+    const damaged = [...tables].filter(([, { isDamaged, isDropped }]) => isDamaged && !isDropped);
     return damaged.map(([datasetId, { observed }]) => ({
       tableName: `main.${observed.tableName}`,
       datasetId,

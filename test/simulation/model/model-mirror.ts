@@ -20,11 +20,15 @@ import { wrongStates } from './undo-log.ts';
 const WAS_SUBSCRIPTION = /^sub_\d+$/;
 
 export function mirrorView(state: MirrorState): MirrorView {
-  const seen = [...state.tables].map(([datasetId, table]) => [datasetId, seenOf(table)] as const);
+  const tables = [...state.tables];
+  const seen = tables.flatMap(([datasetId, table]) =>
+    table.isDropped ? [] : [[datasetId, seenOf(table)] as const],
+  );
   return {
     subscriptionIds: state.service?.subscriptionIds ?? [],
     seen: Object.fromEntries(seen),
     lines: state.lines,
+    missing: tables.flatMap(([datasetId, { isDropped }]) => (isDropped ? datasetId : [])),
     pinned: pinnedIn(state),
     wrongStates: async (altered) => wrongStatesIn(state, altered),
     differencesFrom: (expected) => differences(state, expected),

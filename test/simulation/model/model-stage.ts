@@ -43,7 +43,7 @@ import { alteredRows } from './altered-rows.ts';
 import { changeFilesAtOnce } from './files-at-once.ts';
 import { Life, mortal, mortalStore } from './life.ts';
 import { ModelMachine } from './machine.ts';
-import type { MirrorState } from './mirror-state.ts';
+import type { MirrorState, Table } from './mirror-state.ts';
 import { type Disk, ModelDestination } from './model-destination.ts';
 import { ModelFeed } from './model-feed.ts';
 import { mirrorView } from './model-mirror.ts';
@@ -234,12 +234,19 @@ class ModelInstallation implements Installation {
     return `${datasetId}: ${how}`;
   }
 
+  async drop({ datasetId }: ObservedTable): Promise<void> {
+    this.#spoil(datasetId, { rows: new Map(), isDamaged: true, isDropped: true });
+  }
+
   damage(datasetId: string): void {
+    this.#spoil(datasetId, { isDamaged: true });
+  }
+
+  #spoil(datasetId: string, spoilt: Pick<Table, 'isDamaged'> & Partial<Table>): void {
     const { mirror } = this.#disk;
     const table = mirror?.tables.get(datasetId);
     if (mirror === null || table === undefined) return;
-    const damaged = { ...table, isDamaged: true };
-    this.#disk.mirror = { ...mirror, tables: new Map(mirror.tables).set(datasetId, damaged) };
+    this.#disk.mirror = { ...mirror, tables: new Map(mirror.tables).set(datasetId, { ...table, ...spoilt }) };
   }
 
   async compare(table: ObservedTable, content: VersionContent): Promise<ContentComparison> {

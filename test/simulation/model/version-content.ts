@@ -45,6 +45,7 @@ export function compareTable(
 ): ContentComparison {
   if (table === undefined || !isDeepStrictEqual(table.observed.commitNumber, given.commitNumber))
     return { kind: 'moved' };
+  if (table.isDropped) return { kind: 'other-columns', why: 'the table is missing' };
   if (table.isDamaged) return { kind: 'damaged', columnName: null, why: 'a block cannot be read' };
   const { names, rows } = namedRows(table);
   if (!isDeepStrictEqual(names, content.names)) return { kind: 'other-columns', why: 'they are others' };

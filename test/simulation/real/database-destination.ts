@@ -7,6 +7,7 @@ import { openPostgresComparer } from '../../../src/destination/postgres/compare-
 import { runProgram } from '../../../src/lib/run-program.ts';
 import { Secret } from '../../../src/lib/secret.ts';
 import type { ObservedTable, VersionContent } from '../../../src/model/write-jobs.ts';
+import { identifier } from '../../support/exact-mirror.ts';
 import { PastStates } from '../../support/past-states.ts';
 import { eventually } from '../../support/patience.ts';
 import type { Alteration, MirrorView } from '../stage.ts';
@@ -70,6 +71,10 @@ class DatabaseDestination implements RealDestination {
     });
     if (altering !== null) await statement(this.#address, altering);
     return altering;
+  }
+
+  async drop({ tableName }: ObservedTable): Promise<void> {
+    await statement(this.#address, `DROP TABLE feeds.${identifier(tableName)} CASCADE`);
   }
 
   async compare(

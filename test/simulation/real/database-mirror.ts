@@ -186,7 +186,8 @@ function pastOf(ask: Ask): PastSource {
           (SELECT string_agg(c.column_name || ' ' || c.type, ',' ORDER BY c."position") FROM feed_sync.columns c
             WHERE c.dataset_id = d.dataset_id), d.table_name
         FROM feed_sync.history_logs l JOIN feed_sync.datasets d USING (dataset_id)
-        WHERE l.frozen_commit IS NULL ORDER BY d.dataset_id`);
+        WHERE l.frozen_commit IS NULL AND to_regclass('feeds.' || quote_ident(d.table_name)) IS NOT NULL
+        ORDER BY d.dataset_id`);
       const rows: (readonly (string | null)[])[] = [];
       for (const log of logs) {
         const [, logName, , , , tableName] = log;

@@ -20,6 +20,8 @@ export interface RealDestination {
   read<T>(read: (mirror: MirrorView) => Promise<T>): Promise<T | null>;
   /** Says what was done, without the dataset; null where there is nothing to alter. */
   alter(table: ObservedTable, how: Alteration): Promise<string | null>;
+  /** Drops the table, and what depends on it. */
+  drop(table: ObservedTable): Promise<void>;
   compare(table: ObservedTable, content: VersionContent, comparing: Comparing): Promise<ContentComparison>;
   lose(): Promise<void>;
   /** `close` closes what the installation has open, where a copy cannot be made beside it. */

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import type { ContentComparison } from '../../../src/destination/comparer.ts';
 import { openComparer } from '../../../src/destination/duckdb/compare-table.ts';
 import type { ObservedTable, VersionContent } from '../../../src/model/write-jobs.ts';
-import { openExactly } from '../../support/exact-mirror.ts';
+import { identifier, openExactly } from '../../support/exact-mirror.ts';
 import { writeMirror } from '../../support/mirror-file.ts';
 import { PastStates } from '../../support/past-states.ts';
 import type { Program } from '../../support/program.ts';
@@ -46,6 +46,10 @@ class FileDestination implements RealDestination {
     const statement = await alter.finally(() => mirror.close());
     if (statement !== null) await writeMirror(mirrorPath, statement);
     return statement;
+  }
+
+  drop({ tableName }: ObservedTable): Promise<void> {
+    return writeMirror(this.#program.mirrorPath, `DROP TABLE main.${identifier(tableName)}`);
   }
 
   async compare(

@@ -40,12 +40,16 @@ export async function viewOf({ mirror, source, past, areHashed }: Viewed): Promi
   const pinned = await mirror.rows(
     'SELECT dataset_id, commit_number::VARCHAR FROM feed_sync.datasets WHERE pinned_since IS NOT NULL',
   );
+  const dropped = await mirror.rows(`SELECT dataset_id FROM feed_sync.datasets WHERE table_name NOT IN
+    (SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main') ORDER BY dataset_id`);
+  const missing = dropped.map(([id]) => id ?? '');
   return {
     subscriptionIds: ids.map(([id]) => id ?? ''),
-    seen: await seenIn(mirror),
+    seen: await seenIn(mirror, missing),
+    missing,
     lines: await readLines(mirror),
     pinned: new Map(pinned.map(([id, commit]) => [id ?? '', Number(commit)])),
-    wrongStates: (altered) => past.compare(source, altered),
+    wrongStates: (altered) => past.compare(source, new Set([...altered, ...missing])),
     differencesFrom: (expected) => differencesIn(mirror, expected, areHashed),
   };
 }

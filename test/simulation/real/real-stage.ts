@@ -26,6 +26,18 @@ import { feedOptionsOf, START } from '../stage-options.ts';
 import type { DestinationKind, MakeDestination, RealDestination } from './destination.ts';
 import { killAt } from './kill.ts';
 
+/** A file that drips is large and far away: after its first bytes the rest comes in ranges side by side. */
+const RANGES = {
+  fromBytes: 0,
+  atOnce: 4,
+  maxRangeBytes: 300,
+  minRangeBytes: 300,
+  rangeMs: 3_600_000,
+  slowestRangeMs: 60_000,
+  measureMs: 0.001,
+  worthMs: 0,
+};
+
 const PRELUDE = pathToFileURL(scriptPath('steered-process-child.ts')).href;
 
 export function realStage(make: MakeDestination): MakeStage {
@@ -153,6 +165,10 @@ class RealInstallation implements Installation {
     return statement === null ? null : `${table.datasetId}: ${statement}`;
   }
 
+  drop(table: ObservedTable): Promise<void> {
+    return this.#destination.drop(table);
+  }
+
   damage(): void {
     throw new Error('the real stage damages no blocks');
   }
@@ -240,6 +256,15 @@ class RealInstallation implements Installation {
       ...IDLE_PROCESS,
     };
     const { signal } = context;
-    return { configuration, context, log: silentLog, progress: silentProgress, command: 'once', signal };
+    const feedLimits = { ranges: RANGES };
+    return {
+      configuration,
+      context,
+      log: silentLog,
+      progress: silentProgress,
+      command: 'once',
+      signal,
+      feedLimits,
+    };
   }
 }

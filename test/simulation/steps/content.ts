@@ -13,9 +13,43 @@ const FEW = 2;
 /** More than it tries. */
 const MANY = 8;
 
+/** What becomes of a single range of a file that comes in ranges. */
+const OF_A_RANGE: readonly PlainAct[] = [
+  ...[403, 416, 429, 500, 503].map((status) => ({ kind: 'respond', status }) as const),
+  { kind: 'redirect', location: 'http://10.0.0.1/' },
+  { kind: 'ignoreRange' },
+  { kind: 'truncate', afterBytes: 100 },
+  { kind: 'reset' },
+  { kind: 'reset', afterBytes: 100 },
+  { kind: 'flipBit', atByte: 20 },
+  { kind: 'etag', etag: '"another"' },
+  { kind: 'headers', headers: { etag: '"another"' } },
+  { kind: 'headers', headers: { 'content-range': 'bytes 0-299/300' } },
+  { kind: 'headers', headers: { 'content-encoding': 'gzip' } },
+];
+/** So that a file is requested again while bytes of it arrive. */
+const DRIPPING: PlainAct = { kind: 'drip', bytes: 200, everyMs: 2 };
+/** Of a file of a history. */
+const MOST_RANGES = 12;
+
 export const contentSteps: readonly Step[] = [
   download('content: its links have expired, for a short time', (world) => files(world, EXPIRED, FEW)),
   download('content: its links have expired, for long', (world) => files(world, EXPIRED, MANY)),
+  {
+    ...download('content: in ranges, one of which goes wrong', (world, datasetId) => {
+      const match = { operation: 'file', datasetId } as const;
+      world.feed.faults.add({ match: { ...match, times: 'always' }, act: DRIPPING });
+      for (let spoilt = world.random.integer(1, 3); spoilt > 0; spoilt -= 1) {
+        const nth = world.random.integer(2, MOST_RANGES);
+        const times = world.random.integer(1, 4);
+        // Only a digest shows that a bit was flipped.
+        const acts = OF_A_RANGE.filter(({ kind }) => kind !== 'flipBit' || world.settings.sha256);
+        world.feed.faults.add({ match: { ...match, nth, times }, act: world.random.pick(acts) });
+      }
+    }),
+    onlyOn: 'real',
+    weight: 4,
+  },
   download('content: damaged, for a short time', (world) => files(world, DAMAGED, FEW)),
   download('content: damaged, until there is a newer version', (world, datasetId) => {
     world.damaged.add(datasetId);

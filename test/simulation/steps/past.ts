@@ -1,6 +1,8 @@
 /** What operators do with the past of tables, what somebody does to rows by hand, and what a disk does to a table. */
 
+import type { ObservedState } from '../../../src/destination/destination.ts';
 import type { PastCommit, PastState } from '../../../src/model/past-states.ts';
+import type { ObservedTable } from '../../../src/model/write-jobs.ts';
 import { hasMembers } from '../feed-changes.ts';
 import { endPins, rollBack, verifyDeep } from '../requests-of-operators.ts';
 import { ALTERATIONS, type Alteration } from '../stage.ts';
@@ -18,6 +20,7 @@ export const pastSteps: readonly Step[] = [
     act: async (world) => `${await endPins(world)} were pinned`,
   },
   ...ALTERATIONS.map(altered),
+  faulty({ name: 'by hand: a table is dropped', weight: 4, applies: hasMembers, act: dropAny }),
   faulty({
     name: 'damage: a table that cannot be read',
     onlyOn: 'model',
@@ -64,11 +67,25 @@ function altered(how: Alteration): Step {
 async function alterAny(world: World, how: Alteration): Promise<string> {
   const datasetId = world.anyMember();
   const { destination } = await world.installation.parts();
-  const table = (await destination.has()).datasets.get(datasetId);
-  const done = table === undefined ? null : await world.installation.alter(table, how);
+  const table = tableOf(datasetId, await destination.has());
+  const done = table === null ? null : await world.installation.alter(table, how);
   if (done === null) return `${datasetId} has no such row`;
   world.suspects.add(datasetId);
   return done;
+}
+
+async function dropAny(world: World): Promise<string> {
+  const datasetId = world.anyMember();
+  const { destination } = await world.installation.parts();
+  const table = tableOf(datasetId, await destination.has());
+  if (table === null) return `${datasetId} has no table`;
+  await world.installation.drop(table);
+  return datasetId;
+}
+
+/** Null where there is none, or somebody has dropped it. */
+function tableOf(datasetId: string, { datasets, missing = [] }: ObservedState): ObservedTable | null {
+  return missing.includes(datasetId) ? null : (datasets.get(datasetId) ?? null);
 }
 
 function verify(name: string, repairs: boolean): Step {

@@ -238,8 +238,8 @@ describe('F16 ranges that come slowly', () => {
 describe('F16 F21 F22 single ranges that a service or a proxy spoils', () => {
   const once =
     (nth: number, spoil: Meddle): Meddle =>
-    (asked, bytes, response) =>
-      asked.nth === nth ? spoil(asked, bytes, response) : bytes;
+    (asked, bytes, response, directory) =>
+      asked.nth === nth ? spoil(asked, bytes, response, directory) : bytes;
 
   /** With other headers; null takes one away. */
   const withHeaders =

@@ -13,6 +13,7 @@ import { publishSmall, startedFeed } from '../support/started-feed.ts';
 const TRAVIS = 'us-tx-travis-parcels';
 const LAKEWAY = 'us-tx-lakeway-parcels';
 const PERMITS = 'us-az-pima-permits';
+const COUNT = 'SELECT count(*) AS rows FROM us_tx_travis_parcels';
 const RULES = '{datasets: "us-tx-*-parcels", schema: "texas"}, {datasets: "us-*-*-*", schema: "us_{1}_{2}"}';
 
 describe.skipIf(EMBEDDED.folder === null)(`destination.schemas with ${EMBEDDED.name}`, () => {
@@ -122,6 +123,31 @@ describe.skipIf(EMBEDDED.folder === null)(`destination.schemas with ${EMBEDDED.n
     expect(await count('feeds.parcels')).toBe('4');
     expect(await run('verify')).toMatchObject({ exitCode: 0 });
     expect((await run('doctor')).stdout).toContain(`the table of 1 dataset is in another schema`);
+    const asOf = await run('query', '--format', 'csv', '--as-of', '2100-01-01', COUNT);
+    expect(asOf.stdout, asOf.stderr).toBe('rows\n4\n');
+    const [from, to] = [before, String(Number(before) + 1)];
+    const diff = await run('diff', TRAVIS, '--from-commit', from, '--to-commit', to);
+    expect(diff, diff.stderr).toMatchObject({ exitCode: 0 });
+    expect(diff.stdout).toContain('r00002');
+    const rolledBack = await run('rollback', TRAVIS, '--to-commit', before, '--yes');
+    expect(rolledBack, rolledBack.stderr).toMatchObject({ exitCode: 0 });
+    expect(await count('public.mine')).toBe('2');
+    expect(await places()).toEqual(['feeds.us_az_pima_permits', 'texas.us_tx_travis_parcels']);
+    expect(await run('verify')).toMatchObject({ exitCode: 0 });
+  });
+
+  it('a dataset that returns gets its table in the schema that destination.schemas says then', async () => {
+    const { configure, once, places, feed, address } = await installed(TRAVIS, PERMITS);
+    configure(RULES);
+    await once();
+    feed.publisher.remove(TRAVIS, 'source_retired');
+    await once();
+    expect(await places()).toEqual(['us_az_pima.us_az_pima_permits']);
+    expect(await statement(address, 'SELECT count(*) FROM feed_sync.archived')).toEqual([['1']]);
+    configure('{datasets: "us-*-*-parcels", schema: "parcels_{1}"}');
+    feed.publisher.restore(TRAVIS);
+    await once();
+    expect(await places()).toEqual(['parcels_tx.us_tx_travis_parcels', 'us_az_pima.us_az_pima_permits']);
   });
 
   it('resync --all --move moves the tables that are elsewhere, and loads no other one', async () => {

@@ -3,7 +3,7 @@
  * them again, or says what keeps it from that.
  */
 
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -71,6 +71,8 @@ describe.each(KINDS)('F76 tables dropped from $name', ({ name, schema, cascade, 
         const mirror = await openExactly(mirrorPath);
         return mirror.rows(sql).finally(() => mirror.close());
       },
+      configure: (text: string): void =>
+        writeFileSync(join(line.dataDirectory, '..', 'feed-sync.yaml'), text),
       drop: async (...names: readonly string[]): Promise<void> =>
         here.byHand(...names.map((one) => `DROP TABLE ${schema}.${one}${cascade}`)),
       async once(exitCode = 0): Promise<Said> {
@@ -314,6 +316,29 @@ describe.each(KINDS)('F76 tables dropped from $name', ({ name, schema, cascade, 
     await expectEqual(5);
     expect(existsSync(join(line.dataDirectory, '..', 'exported'))).toBe(true);
   });
+
+  it('F76 a dropped table is in its union again once it was loaded', async () => {
+    const { drop, once, rows, configure, expectEqual } = await installation();
+    configure(`unions: {everything: "p*"}`);
+    await once();
+    await drop(PARCELS);
+    await once();
+    expect(await rows(`SELECT count(*)::varchar FROM ${schema}.everything`)).toEqual([['10']]);
+    await expectEqual(5);
+  });
+
+  it.runIf(name === 'PostgreSQL')(
+    'F76 a table that another schema has under the name of a dropped one is not taken for it',
+    async () => {
+      const { byHand, once, rows, line, configure } = await installation();
+      configure(`destination: {schemas: [{datasets: "${PERMITS}", schema: "others"}]}`);
+      expect(await line.run('resync', PERMITS, '--move', '--yes')).toMatchObject({ exitCode: 0 });
+      await once();
+      await byHand(`CREATE TABLE others.${PARCELS} (a integer)`, `DROP TABLE ${table}`);
+      expect(lines(await once(), NAMED)).toBe(1);
+      expect(await rows(`SELECT count(*)::varchar FROM ${table}`)).toEqual([['5']]);
+    },
+  );
 
   it.runIf(name === 'PostgreSQL')('F76 loads every table again whose schema was dropped', async () => {
     const { byHand, once, expectEqual } = await installation(HISTORY);

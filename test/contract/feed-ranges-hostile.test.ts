@@ -152,6 +152,15 @@ describe('F45 a key that lies across two answers', () => {
     }
   });
 
+  it('is reported where ranges beside the first stream contain the whole of it', async () => {
+    const world = await hostile(({ end }, bytes) => {
+      if (end !== null) KEY.copy(bytes, 100);
+      return bytes;
+    });
+    expect((await errorOf(world.download())).message).toContain('repeats the API key');
+    for (const [name, bytes] of everything(world)) expect(bytes.includes(KEY), name).toBe(false);
+  });
+
   it('is found where a download goes on after an interruption', async () => {
     const world = await hostile(
       ({ nth, from }, bytes, response, directory) => {

@@ -423,6 +423,23 @@ describe('faults that histories have found', () => {
     });
   });
 
+  /** The approved changes stayed, though the table that they would be applied to was gone, until each of them had failed. */
+  it('F76 drops a candidate of changes and loads the snapshot once its table was dropped', async () => {
+    await playScript({ isGated: true, keepsHistory: false }, async ({ world, first }) => {
+      await catchUp(world);
+      world.publish(first);
+      await catchUp(world);
+      const { checkpoint, destination } = await world.installation.parts();
+      expect(checkpoint.candidates().map(({ content }) => content.kind)).toEqual(['changes']);
+      const table = present((await destination.has()).datasets.get(first), 'it was loaded');
+      await world.installation.drop(table);
+      await catchUp(world);
+      expect(checkpoint.candidates().map(({ content }) => content.kind)).not.toContain('changes');
+      await approveAll(world);
+      await expectCalm(world);
+    });
+  });
+
   /**
    * A dataset moved to another subscription and back, and no event announced the return. Its table waited, because the record of the
    * first one named it, until one reading of that record skipped it (seed 336739).

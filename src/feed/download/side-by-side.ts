@@ -11,7 +11,7 @@ import type { LimitFunction } from 'p-limit';
 import { type Backoff, backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
-import { InterruptedError } from '../../model/errors.ts';
+import { ContractViolationError, InterruptedError } from '../../model/errors.ts';
 import type { LeastThroughput } from '../http/body.ts';
 import { sleepUnlessStopped, TransientError } from '../http/failures.ts';
 import type { RangeLimits } from '../http/options.ts';
@@ -182,10 +182,14 @@ class SideBySide {
     return one;
   }
 
-  /** Returns whether the first range beside the stream has arrived. Otherwise the stream goes on alone. */
+  /**
+   * Returns whether the first range beside the stream has arrived. Otherwise the stream goes on alone. @throws ContractViolationError: that
+   * the service gives the key away is for an operator to know.
+   */
   async #hasArrived(first: Range): Promise<boolean> {
     const failure = await first.ended;
     if (failure === null) return true;
+    if (failure.error instanceof ContractViolationError) throw failure.error;
     await this.#dropRanges();
     this.#narrow(1, String(failure.error));
     return false;

@@ -86,7 +86,8 @@ describe.skipIf(EMBEDDED.folder === null)(`destination.schemas with ${EMBEDDED.n
     const HISTORY = 'history: {datasets: ["*"]}\nunions: {parcels: "us-*-parcels"}\n';
     configure('', HISTORY);
     await once();
-    const [[before = ''] = []] = await statement(address, 'SELECT max(commit_number) FROM feed_sync.commits');
+    const [[newest] = []] = await statement(address, 'SELECT max(commit_number) FROM feed_sync.commits');
+    const before = String(newest);
     await statement(address, 'CREATE ROLE analyst');
     await statement(address, 'CREATE VIEW public.mine AS SELECT id, amount FROM feeds.us_tx_travis_parcels');
     await statement(address, 'CREATE INDEX by_amount ON feeds.us_tx_travis_parcels (amount)');

@@ -258,5 +258,13 @@ export const CHECKPOINT: Area = {
       breaks: ['F44', 'P3'],
       tests: ['unit/checkpoint-deliveries.test.ts'],
     },
+    {
+      name: 'a resync without --move does not take a move back',
+      file: 'src/checkpoint/sqlite/desired-states.ts',
+      text: 'WHEN 0 THEN 0 ELSE move_number',
+      instead: 'ELSE move_number',
+      breaks: ['F75'],
+      tests: ['unit/checkpoint-operator.test.ts'],
+    },
   ],
 };

@@ -193,6 +193,14 @@ export const MIRROR: Area = {
       tests: ['unit/naming.test.ts'],
     },
     {
+      name: 'a rule gives a schema a name that the database needs itself',
+      file: 'src/model/naming.ts',
+      text: 'return isReservedSchema(name) ? safeName(`_${name}`, MAX_SCHEMA_NAME_BYTES) : name;',
+      instead: 'return name;',
+      breaks: ['F38'],
+      tests: ['unit/naming.test.ts'],
+    },
+    {
       name: 'a quote in a name ends it in SQL',
       file: 'src/staging/engine/sql.ts',
       text: ".replaceAll('\"', '\"\"')}",

@@ -26,6 +26,14 @@ export const PLANNING: Area = {
       tests: ['unit/sync-rules.test.ts', 'unit/plan.test.ts'],
     },
     {
+      name: 'every reload after a move moves the table once more',
+      file: 'src/sync/plan/need.ts',
+      text: 'return moveNumber > (before ?? 0n) && moveNumber <= (after ?? 0n);',
+      instead: 'return moveNumber > 0 && moveNumber <= (after ?? before ?? 0n);',
+      breaks: ['F75'],
+      tests: ['unit/sync-rules.test.ts'],
+    },
+    {
       name: 'a metadata refresh that is pending is not done',
       file: 'src/sync/plan/need.ts',
       text: "if (metadata === null) return isRefreshPending(desired) ? 'refresh' : 'nothing';",

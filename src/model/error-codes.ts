@@ -196,6 +196,15 @@ export const ERRORS = {
     remedy:
       'End the transaction: pg_locks and pg_stat_activity name it. The next catch-up goes on by itself.',
   },
+  node_unavailable: {
+    meaning:
+      'A node of the database, to which Citus gave the schema of a dataset, cannot be reached. To make or alter a table takes every node.',
+    exitCode: 75,
+    scope: 'part',
+    disposition: 'retry',
+    remedy:
+      'Start the node: citus_check_cluster_node_health() names it. The next catch-up goes on by itself; other nodes get changes meanwhile.',
+  },
   mirror_missing: {
     meaning: 'There is no mirror yet: no catch-up has made it, or destination.path names another place.',
     exitCode: 75,

@@ -291,7 +291,11 @@ export class StorageError extends FeedSyncError {
   }
 }
 
-type DestinationCode = 'destination_unavailable' | 'destination_refused' | 'reader_dependency';
+type DestinationCode =
+  | 'destination_unavailable'
+  | 'destination_refused'
+  | 'node_unavailable'
+  | 'reader_dependency';
 
 /** The server of the destination cannot be used, or something in it stands in the way. The message names the database. */
 export class DestinationError extends FeedSyncError {

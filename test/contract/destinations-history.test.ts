@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Row } from '../../fixtures/source/content.ts';
 import { withAddedColumn } from '../../fixtures/source/evolve.ts';
+import { shownLog } from '../../src/destination/catalog/undo-logs.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import type { DiffRow } from '../../src/destination/reader.ts';
 import { present } from '../../src/lib/assert.ts';
@@ -54,7 +55,7 @@ function lostWith(result: JobResult): string | null {
 }
 
 const stateAfter = (world: DestinationWorld, commit: number) =>
-  read(world, `SELECT * FROM history.parcels_as_of_commit(${commit}) ORDER BY id`);
+  read(world, `SELECT * FROM ${world.historic('parcels_as_of_commit')}(${commit}) ORDER BY id`);
 
 /** Loads three people, changes them, and loads the third version in their place: commits 1, 2 and 3. */
 async function threeCommits(
@@ -87,7 +88,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
       expect(await stateAfter(world, index + 1)).toEqual(texts(rows));
       expect(await read(world, 'SELECT * FROM parcels ORDER BY id', times[index])).toEqual(texts(rows));
     }
-    expect(await read(world, 'SELECT count(*) FROM history.parcels')).toEqual([['7']]);
+    expect(await read(world, `SELECT count(*) FROM ${world.historic('parcels')}`)).toEqual([['7']]);
     await expect(stateAfter(world, 0)).rejects.toThrow(/The history of parcels begins with commit 1 at/);
     const early = read(world, 'SELECT * FROM parcels', new Date('2020-01-01'));
     await expect(early).rejects.toThrow(/The history of parcels begins with commit 1 at/);
@@ -137,7 +138,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect(await read(world, sql, times[0])).toEqual(texts(FIRST));
     expect(await read(world, sql, times[2])).toEqual(texts(THIRD));
     expect(await read(world, sql, (await world.observed()).appliedAt)).toEqual([['1', 'Ann']]);
-    const frozen = 'SELECT * FROM history.parcels__4_log_as_of_commit(2) ORDER BY id';
+    const frozen = `SELECT * FROM ${world.historic('parcels__4_log_as_of_commit')}(2) ORDER BY id`;
     expect(await read(world, frozen)).toEqual(texts(SECOND));
     await expect(stateAfter(world, 2)).rejects.toThrow('begins with commit 4');
   });
@@ -152,7 +153,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     course.publish(firstContent({ ...OWNERS, schemaVersion: '3' }, [[1, 'Ann']]));
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });
     const frozen = (commit: number) =>
-      read(world, `SELECT id, name, age FROM history.parcels__3_log_as_of_commit(${commit})`);
+      read(world, `SELECT id, name, age FROM ${world.historic('parcels__3_log_as_of_commit')}(${commit})`);
     expect(await frozen(1)).toEqual([['1', 'one', '7']]);
     expect(await frozen(2)).toEqual([['1', 'one', '8']]);
   });
@@ -231,10 +232,10 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('F70 refuses a log that was emptied by hand, and starts another where it was dropped', async () => {
     const { world, course, times } = await threeCommits(kind);
-    await world.byHand('DELETE FROM history.parcels');
+    await world.byHand(`DELETE FROM ${world.historic('parcels')}`);
     const emptied = read(world, 'SELECT * FROM parcels', times[0]);
     await expect(emptied).rejects.toMatchObject({ code: 'dataset_storage_failed' });
-    await world.byHand('DROP TABLE history.parcels');
+    await world.byHand(`DROP TABLE ${world.historic('parcels')}`);
     course.publishRows(FIRST);
     expect(lostWith(await world.apply(course))).toBe('the log was dropped or altered by hand');
     await expect(stateAfter(world, 2)).rejects.toThrow('the log was dropped or altered by hand');
@@ -243,7 +244,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
 
   it('F70 F58 starts a log with the load that follows where table and log are gone', async () => {
     const { world, course } = await threeCommits(kind);
-    await world.byHand('DROP TABLE history.parcels');
+    await world.byHand(`DROP TABLE ${world.historic('parcels')}`);
     await world.byHand(`DROP TABLE ${world.table} CASCADE`);
     course.publishRows(FIRST);
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });
@@ -260,12 +261,12 @@ describe.each(KINDS)('the destination $name', (kind) => {
         WHERE commit_number < ${firstKept}`);
       await world.destination.has();
       const forgotten = await world.destination.forgetPast();
-      const logs = 'SELECT log_name, first_commit FROM feed_sync.history_logs ORDER BY log_name';
-      return [forgotten, ...(await read(world, logs))];
+      const logs = 'SELECT log_name, first_commit FROM feed_sync.history_logs ORDER BY first_commit DESC';
+      return [forgotten, ...(await read(world, logs)).map(([name, first]) => [shownLog(name ?? ''), first])];
     };
-    const frozen = 'parcels__4_log';
-    expect(await forget(1)).toEqual(['nothing', ['parcels', '4'], [frozen, '1']]);
-    expect(await forget(5)).toEqual(['all', ['parcels', '4']]);
+    const log = [world.historic('parcels'), '4'];
+    expect(await forget(1)).toEqual(['nothing', log, [world.historic('parcels__4_log'), '1']]);
+    expect(await forget(5)).toEqual(['all', log]);
     expect(await read(world, 'SELECT count(*) FROM parcels')).toEqual([['1']]);
   });
 
@@ -278,15 +279,15 @@ describe.each(KINDS)('the destination $name', (kind) => {
       const frozen = 'parcels__4_log_as_of_commit';
       for (const name of ['parcels_as_of_commit', frozen]) {
         const [what, of] = kind.name === 'DuckDB' ? ['MACRO TABLE', ''] : ['FUNCTION', '(bigint)'];
-        await world.byHand(`DROP ${what} history.${name}${of}`);
+        await world.byHand(`DROP ${what} ${world.historic(name)}${of}`);
       }
       await world.destination.enroll(ENROLMENT);
-      await expect(stateAfter(world, 4)).rejects.toThrow('parcels_as_of_commit');
+      await expect(stateAfter(world, 4)).rejects.toThrow('_as_of_commit');
       await world.byHand(`UPDATE feed_sync.meta SET value = 'another' WHERE "key" = 'as_of_functions'`);
-      if (!isReadable) await world.byHand('DROP TABLE history.parcels__4');
+      if (!isReadable) await world.byHand(`DROP TABLE ${world.historic('parcels__4')}`);
       await world.destination.enroll(ENROLMENT);
       expect(await stateAfter(world, 4)).toEqual([['1', 'Ann']]);
-      const first = read(world, `SELECT * FROM history.${frozen}(1) ORDER BY id`);
+      const first = read(world, `SELECT * FROM ${world.historic(frozen)}(1) ORDER BY id`);
       if (isReadable) expect(await first).toEqual(texts(FIRST));
       else await expect(first).rejects.toThrow('parcels__4');
     },
@@ -298,7 +299,7 @@ describe.each(KINDS)('the destination $name', (kind) => {
     await world.loaded(firstContent(PEOPLE, FIRST), 'zones');
     const now = new Date(Date.now() + 1_000);
     await expect(read(world, 'SELECT * FROM zones', now)).rejects.toThrow('The table zones has no history');
-    const around = read(world, 'SELECT * FROM history.parcels', now);
+    const around = read(world, `SELECT * FROM ${world.historic('parcels')}`, now);
     await expect(around).rejects.toThrow('which --as-of does not change');
     const sql = "SELECT row_count FROM feed_sync.datasets WHERE dataset_id = 'parcels'";
     expect(await read(world, sql, times[0])).toEqual([['3']]);
@@ -311,10 +312,10 @@ describe.each(KINDS)('the destination $name', (kind) => {
     const { world, times } = await threeCommits(kind);
     await world.loaded(firstContent(PEOPLE, FIRST), 'old-parcels');
     const now = new Date(Date.now() + 1_000);
-    await world.byHand('DELETE FROM history.parcels');
+    await world.byHand(`DELETE FROM ${world.historic('parcels')}`);
     expect(await read(world, 'SELECT id FROM old_parcels ORDER BY 1', now)).toEqual([['1'], ['2'], ['3']]);
     await expect(read(world, 'SELECT id FROM parcels', times[0])).rejects.toThrow(
-      'The undo log history.parcels of parcels was dropped or altered',
+      `The undo log ${world.historic('parcels')} of parcels was dropped or altered`,
     );
   });
 

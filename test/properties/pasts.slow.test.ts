@@ -137,7 +137,8 @@ class Past {
 
   async #expectCovered({ log, first, last }: Covered): Promise<void> {
     const { columns } = present(this.#left.get(last), 'the last commit of a log left a table');
-    const asOf = (commit: number) => stateOf(this.#world, `history.${log}_as_of_commit(${commit})`, columns);
+    const asOf = (commit: number) =>
+      stateOf(this.#world, `${this.#world.historic(`${log}_as_of_commit`)}(${commit})`, columns);
     for (let commit = first; commit <= last; commit += 1) {
       const then = this.#left.get(commit);
       if (then === undefined) continue;

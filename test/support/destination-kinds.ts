@@ -2,6 +2,7 @@
 
 import process from 'node:process';
 import { afterAll, beforeAll } from 'vitest';
+import { CITUS, startCitus } from '../../fixtures/citus-cluster.ts';
 import {
   type Binaries,
   DEBIAN,
@@ -45,6 +46,10 @@ export interface DestinationWorld extends DestinationAtWork {
   withoutKey(): Promise<void>;
   /** The SQL name of the table `parcels`. */
   readonly table: string;
+  /** The schema of retired tables. */
+  readonly archive: string;
+  /** Returns the SQL name of a log, a frozen table or a function of the past. `parcels` is the log of the live table. */
+  historic(name: string): string;
   reader(): Promise<DestinationReader>;
   /** What `verify --deep` compares with. Is closed by the caller. */
   comparer(): Promise<Comparer>;
@@ -62,15 +67,25 @@ function comparing(directory: string) {
   };
 }
 
+/** Where this is set, the tests of a file run against Citus, where it is installed. */
+export const AGAINST_CITUS = 'FEED_SYNC_TESTS_AGAINST_CITUS';
+
 /** Starts the server before the tests of the file, and stops it after them. Without the server there is DuckDB alone. */
 export function destinationKinds(): readonly DestinationKind[] {
+  if (process.env[AGAINST_CITUS] !== undefined)
+    return databaseKind(CITUS, 'Citus is not installed.', startCitus);
   return [DUCKDB, ...databaseKind(EMBEDDED, 'npm has installed no PostgreSQL for this platform.')];
 }
 
 /** The same, and PostgreSQL with PostGIS where it is installed. */
 export function destinationKindsWithPostgis(): readonly DestinationKind[] {
+  if (process.env[AGAINST_CITUS] !== undefined) return destinationKinds();
   return [...destinationKinds(), ...databaseKind(DEBIAN, `${DEBIAN.name} is not installed.`)];
 }
+
+const inHistory = (name: string): string => `history.${name}`;
+/** Beside its table, the log has another name. */
+const besideTable = (name: string): string => `feeds.${name.replace(/^parcels(?!__)/, 'parcels_history')}`;
 
 const DUCKDB: DestinationKind = {
   name: 'DuckDB',
@@ -80,6 +95,8 @@ const DUCKDB: DestinationKind = {
     return {
       ...world,
       table: 'main.parcels',
+      archive: 'archived',
+      historic: inHistory,
       source: world.mirror,
       rows: async (datasetId) => textsInDuckDb(world.folder, await world.observed(datasetId)),
       approvals: async () => (await inMirror(world.folder, APPROVALS)).flat(),
@@ -98,11 +115,16 @@ const DUCKDB: DestinationKind = {
 };
 
 /** Returns none where the server is not installed, and says so. */
-function databaseKind(binaries: Binaries, whyNone: string): readonly DestinationKind[] {
-  let server: PostgresServer | null = null;
+function databaseKind(
+  binaries: Binaries,
+  whyNone: string,
+  start: () => Promise<Pick<PostgresServer, 'database' | 'stop'>> = () => startPostgres(binaries),
+): readonly DestinationKind[] {
+  const isDistributed = binaries === CITUS;
+  let server: Pick<PostgresServer, 'database' | 'stop'> | null = null;
   beforeAll(async () => {
     if (binaries.folder === null) process.stderr.write(`SKIPPED: ${whyNone}\n`);
-    else server = await startPostgres(binaries);
+    else server = await start();
   });
   afterAll(async () => {
     await server?.stop();
@@ -114,6 +136,8 @@ function databaseKind(binaries: Binaries, whyNone: string): readonly Destination
     return {
       ...world,
       table: 'feeds.parcels',
+      archive: isDistributed ? 'feeds' : 'archived',
+      historic: isDistributed ? besideTable : inHistory,
       source: world.database,
       withoutKey: async () => {
         await world.byHand(

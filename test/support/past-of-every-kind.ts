@@ -1,6 +1,7 @@
 /** A destination that has a past of every kind: undo logs, a frozen table and an archived one. */
 
 import type { ComparedPast } from '../../src/destination/past-tables.ts';
+import type { DestinationWorld } from './destination-kinds.ts';
 import { firstContent } from './duckdb-changes.ts';
 import type { DestinationAtWork } from './mirror-at-work.ts';
 import { OWNERS, PEOPLE } from './people.ts';
@@ -20,14 +21,21 @@ export async function makePastOfEveryKind(world: DestinationAtWork): Promise<voi
   }
 }
 
-/** What `statesOf` gives of this past as long as nobody has altered it. */
-export const EQUAL_PAST = [
-  ['frozen history.parcels__3', 'equal'],
-  ['log history.parcels', 'equal'],
-  ['log history.parcels__3_log', 'equal'],
-  ['archived archived.roads', 'equal'],
-  ['log history.roads__7_log', 'equal'],
-];
+/** What `statesOf` gives of this past in a mirror as long as nobody has altered it. */
+export const EQUAL_PAST = equalPast({ historic: (name) => `history.${name}`, archive: 'archived' });
+
+/** The same of any destination. */
+export function equalPast({ historic, archive }: Pick<DestinationWorld, 'historic' | 'archive'>) {
+  return [
+    [`frozen ${historic('parcels__3')}`, 'equal'],
+    ...['parcels__3_log', 'parcels']
+      .map(historic)
+      .toSorted()
+      .map((name) => [`log ${name}`, 'equal']),
+    [`archived ${archive}.roads`, 'equal'],
+    [`log ${historic('roads__7_log')}`, 'equal'],
+  ];
+}
 
 /** Each table with its state, without the time in the name of an archived one. */
 export function statesOf({ compared }: ComparedPast): readonly string[][] {

@@ -10,7 +10,7 @@ import {
 import { present } from '../../src/lib/assert.ts';
 
 /** Starts the server before the tests of the group, and stops it after them. Ends the group's set-up where it cannot be started. */
-export function postgresOfTests(binaries: Binaries): Omit<PostgresServer, 'stop'> {
+export function postgresOfTests(binaries: Binaries): Pick<PostgresServer, 'database' | 'restart'> {
   let server: PostgresServer | null = null;
   beforeAll(async () => {
     server = await startPostgres(binaries);
@@ -26,7 +26,7 @@ export function postgresOfTests(binaries: Binaries): Omit<PostgresServer, 'stop'
 export async function postgresOfTest(
   binaries: Binaries,
   options: ServerOptions = {},
-): Promise<Omit<PostgresServer, 'stop'>> {
+): Promise<Pick<PostgresServer, 'database' | 'restart'>> {
   const server = await startPostgres(binaries, options);
   onTestFinished(() => server.stop());
   return server;

@@ -107,7 +107,7 @@ export async function commitWithRetries(
     } catch (thrown) {
       if (isLocked(thrown)) committing.patience.noteVain();
       await recover(committing, thrown);
-      const next = attempt < MAX_ATTEMPTS ? repetitionAfter(thrown, repetition) : null;
+      const next = attempt < attemptsFor(thrown) ? repetitionAfter(thrown, repetition) : null;
       if (next === null) return lastError(thrown, repetition);
       repetition = next;
       await clock.sleep(PAUSE_MS * attempt, signal).catch(() => {});
@@ -124,9 +124,18 @@ async function repeated(
   return await attemptOf(committing, job, dropsKey);
 }
 
+/** A node that was restarted is there at once; one that is down holds up nobody. */
+function attemptsFor(thrown: unknown): number {
+  return isOfNode(thrown) ? 2 : MAX_ATTEMPTS;
+}
+
+function isOfNode(error: unknown): boolean {
+  return error instanceof PostgresError && error.fault === 'node-unavailable';
+}
+
 /** What a node has prepared, and does not end, keeps the rows of a dataset locked. Whatever else goes wrong, the next attempt shows. */
 async function recover({ connection, isCitus }: Committing, thrown: unknown): Promise<void> {
-  if (isCitus && isLocked(thrown)) await connection.transaction(recoverPrepared).catch(() => {});
+  if (isCitus && isOfNode(thrown)) await connection.transaction(recoverPrepared).catch(() => {});
 }
 
 /** Null: a repetition does not help. */
@@ -147,6 +156,7 @@ function lastError(thrown: unknown, { dropsKey }: Repetition): Error {
 }
 
 function isRepeatable(error: unknown): boolean {
+  if (isOfNode(error)) return true;
   return error instanceof PostgresError && (error.fault === 'conflict' || error.fault === 'unavailable');
 }
 
@@ -240,8 +250,8 @@ async function executed(
       locksOfUnions(transaction, unions.options, datasetId),
     ),
   };
-  await transaction.run(waitAtMost(lockWaitMs));
   await writeState(transaction, current, datasetId, commitNumber);
+  await transaction.run(waitAtMost(lockWaitMs));
   if (dropsKey && current.found !== null) await turn.alter(dropKey(current, current.found));
   const entry = await job.execute(
     turn,

@@ -60,7 +60,8 @@ export async function openPostgresComparer(options: PostgresComparerOptions): Pr
   opened.defer(() => connection.close());
   const place = placeOfDatabase(url);
   try {
-    const { postgis } = await connection.transaction(readServer, { isReadOnly: true });
+    const { postgis, citus } = await connection.transaction(readServer, { isReadOnly: true });
+    connection.noteCitus(citus !== null);
     const path = join(directory, 'postgres.pipe');
     const pipe = await makePipe(path, options.runProgram, options.programPath, clock);
     const engine = new Engine({
@@ -105,7 +106,7 @@ class DatabaseComparer implements Comparer {
     try {
       const rows = await examineContent(engine, content, table);
       const compared = (transaction: Transaction) => this.#compare(transaction, table, content, rows);
-      const options = { isSnapshot: true, searchPath: searchPath(postgis) };
+      const options = { isSnapshot: true, isDiscarded: true, searchPath: searchPath(postgis) };
       const comparison = await connection.transaction(compared, options);
       onRead(table.rowCount);
       return comparison;

@@ -50,6 +50,8 @@ export interface Transaction {
   rows(sql: string): Promise<readonly Row[]>;
   /** Runs statements. Resolves to the number of rows that the last of them touched. @throws PostgresError */
   run(sql: string): Promise<number>;
+  /** Runs statements without results, one after another. @throws PostgresError */
+  runAll(statements: readonly string[]): Promise<void>;
   /** Feeds a COPY to its end, and resolves to the number of its rows. @throws PostgresError, or the error of the source */
   copyIn(sql: string, source: Readable): Promise<number>;
   /** Feeds what a COPY writes to its end into a stream, and ends that. @throws PostgresError, or the error of the stream */
@@ -60,6 +62,8 @@ interface TransactionOptions extends Pick<Waits, 'lockWaitMs'> {
   readonly searchPath?: string;
   readonly isReadOnly?: boolean;
   readonly isSnapshot?: boolean;
+  /** Whether all that `work` writes is rolled back. */
+  readonly isDiscarded?: boolean;
 }
 
 /** Words for `verify-full` to the driver, which warns of them on standard error, among the lines of the log. */
@@ -79,6 +83,7 @@ export class Connection implements Transaction {
   /** The client that is being connected, or was last. */
   #newest: pg.Client | null = null;
   #isAbandoned = false;
+  #isCitus = false;
   /** The process of the server that runs the transaction: behind a pooler another one than the connection was given at its start. */
   #backend: bigint | null = null;
   #isInTransaction = false;
@@ -139,10 +144,16 @@ export class Connection implements Transaction {
 
   async #transaction<T>(
     work: (transaction: Transaction) => Promise<T>,
-    { searchPath = 'pg_catalog', isReadOnly = false, isSnapshot = false, ...waits }: TransactionOptions,
+    {
+      searchPath = 'pg_catalog',
+      isReadOnly = false,
+      isSnapshot = false,
+      isDiscarded = isReadOnly,
+      ...waits
+    }: TransactionOptions,
   ): Promise<T> {
     await this.begin([
-      ...firstStatements(searchPath, { ...this.#options, ...waits }),
+      ...firstStatements(searchPath, { ...this.#options, ...waits, isCitus: this.#isCitus }),
       ...(isReadOnly ? ['SET TRANSACTION READ ONLY'] : []),
       ...(isSnapshot ? ['SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'] : []),
     ]);
@@ -153,7 +164,7 @@ export class Connection implements Transaction {
       await this.rollBack();
       throw error;
     }
-    if (isReadOnly) await this.rollBack();
+    if (isDiscarded) await this.rollBack();
     else await this.#commit();
     return result;
   }
@@ -194,6 +205,20 @@ export class Connection implements Transaction {
 
   async run(sql: string): Promise<number> {
     return (await this.#query({ text: sql })).rowCount ?? 0;
+  }
+
+  async runAll(statements: readonly string[]): Promise<void> {
+    const texts = this.#isCitus ? statements : statements.length === 0 ? [] : [statements.join(';\n')];
+    for (const text of texts) await this.run(text);
+  }
+
+  /** Notes whether the server has Citus, which sends a statement to its nodes with all that came in one text. */
+  noteCitus(isCitus: boolean): void {
+    this.#isCitus = isCitus;
+  }
+
+  get isCitus(): boolean {
+    return this.#isCitus;
   }
 
   async copyIn(sql: string, source: Readable): Promise<number> {

@@ -169,7 +169,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     let written: readonly WrittenUnion[] = [];
     await this.#write(async (transaction) => {
       if (!(await hasCatalog(transaction))) await makeCatalog(transaction);
-      const schemas = new Set(datasetIds.map(this.#schemaOf));
+      const schemas = new Set([LIVE_SCHEMA, ...datasetIds.map(this.#schemaOf)]);
       if (await makeSchemas(transaction, schemas)) {
         const { readers } = this.#options;
         await grantReaders(transaction, readers, [...schemas, ...(await readSchemas(transaction))], place);

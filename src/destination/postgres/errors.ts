@@ -17,6 +17,7 @@ import {
 /**
  * The fault behind an error of the server:
  * - `unavailable`: no connection, or it ended, or the server lets nobody write.
+ * - `node-unavailable`: the server has no connection to a node that has the table, or lost it.
  * - `not-admitted`: user, password or database are wrong, or the address cannot be used.
  * - `not-permitted`: the role lacks a right.
  * - `interrupted`: this program stopped the statement.
@@ -29,6 +30,7 @@ import {
  */
 export type Fault =
   | 'unavailable'
+  | 'node-unavailable'
   | 'not-admitted'
   | 'not-permitted'
   | 'interrupted'
@@ -120,9 +122,7 @@ export class OutcomeUnknownError extends Error {
 export function diagnose(thrown: unknown): PostgresError {
   if (thrown instanceof PostgresError) return thrown;
   if (thrown instanceof DatabaseError) {
-    const { code = '' } = thrown;
-    const fault = isOfReader(thrown) ? 'depended-on' : (FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)));
-    return new PostgresError(fault ?? 'statement', thrown.message, thrown);
+    return new PostgresError(faultOf(thrown), thrown.message, thrown);
   }
   return new PostgresError('unavailable', reasonOf(thrown), thrown);
 }
@@ -155,6 +155,18 @@ function hintOfUnavailable({ cause }: PostgresError): string {
   if (!OF_CERTIFICATES.test(code)) return ASK_DOCTOR;
   return adviceOnDistrust(code, TRUST_ADVICE);
 }
+
+function faultOf(error: DatabaseError): Fault {
+  const { code = '', routine = '' } = error;
+  if (isOfReader(error)) return 'depended-on';
+  if (OF_NODES.has(routine) && LOST.test(code)) return 'node-unavailable';
+  return FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)) ?? 'statement';
+}
+
+/** The functions of Citus that pass on the error of a node. */
+const OF_NODES: ReadonlySet<string> = new Set(['ReportConnectionError', 'ReportResultError']);
+/** The codes of a server that is not there, or goes; XX000 where it was lost without a word. */
+const LOST = /^(?:08...|57P0[123]|XX000)$/;
 
 /** Returns whether a reader's object refuses, where the code alone does not say so. */
 function isOfReader({ code, detail, routine }: DatabaseError): boolean {
@@ -192,6 +204,12 @@ export function datasetError(error: unknown, place: string): Error {
   if (sqlState === DISK_FULL) return destinationError(error, place);
   switch (fault) {
     // A limit for the statements of our role, or a damaged block of the table. The catalog and COMMIT say so where more is wrong.
+    case 'node-unavailable':
+      return new DestinationError(`A node of the database ${place} cannot be reached: ${sentence(error)}`, {
+        code: 'node_unavailable',
+        hint: 'Start the node; the next catch-up goes on by itself.',
+        cause: error,
+      });
     case 'storage':
     case 'statement':
     case 'value':
@@ -226,6 +244,7 @@ function destinationFailure(error: PostgresError, place: string): FeedSyncError 
   const said = sentence(error);
   switch (error.fault) {
     case 'unavailable':
+    case 'node-unavailable':
     case 'conflict':
       return new DestinationError(`The database ${place} is not available: ${said}`, {
         code: 'destination_unavailable',

@@ -131,7 +131,7 @@ export async function finishTable(
   for (const statement of columns.flatMap((column) => geometryOf(table, column, postgis, indexes))) {
     await transaction.run(statement);
   }
-  await transaction.run(comments(table, version.datasetId, columns).join(';\n'));
+  await transaction.runAll(comments(table, version.datasetId, columns));
   await transaction.run(`ANALYZE ${table}`);
   // A commit that makes nothing needs one node alone.
   if (current.isDistributed) await makeStage(transaction, { ...current, columns, isNet: true }, postgis);
@@ -180,7 +180,7 @@ async function edit(
     prove: async () => proveEqual(current, await readContent(transaction, table, columns), staged),
   });
   if ('kind' in written) return written;
-  await transaction.run(comments(table, job.datasetId, columns).join(';\n'));
+  await transaction.runAll(comments(table, job.datasetId, columns));
   return { ...staged, ...written };
 }
 

@@ -97,7 +97,7 @@ async function tryUntil(
   for (let attempt = 1; ; attempt += 1) {
     await transaction.run('SAVEPOINT alteration');
     try {
-      await transaction.run(statements.join(';\n'));
+      await transaction.runAll(statements);
       await transaction.run('RELEASE SAVEPOINT alteration');
       return attempt === 1;
     } catch (error) {

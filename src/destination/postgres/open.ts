@@ -57,6 +57,7 @@ export async function openPostgres(
     const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed });
     opened.defer(() => lease.release());
     const isCitus = citus !== null;
+    connection.noteCitus(isCitus);
     if (isCitus) await connection.transaction(recoverPrepared);
     await connection.transaction(async (transaction) => {
       await lease.holdAlone(transaction);

@@ -65,7 +65,10 @@ export async function openPostgresReader(options: PostgresReaderOptions): Promis
       },
       { isReadOnly: true },
     );
-    if (found !== null) return new PostgresReader(connection, place, found.postgis);
+    if (found !== null) {
+      connection.noteCitus(found.citus !== null);
+      return new PostgresReader(connection, place, found.postgis);
+    }
   } catch (error) {
     await connection.close();
     throw destinationError(error, place);
@@ -195,7 +198,8 @@ class PostgresReader implements DestinationReader {
       'public',
     ];
     const searched = [...new Set(path)].map(identifier).join(', ');
-    return firstStatementsOfQuery(searched, isReadOnly, MAX_QUERY_MS);
+    const { isCitus } = this.#connection;
+    return firstStatementsOfQuery(searched, { isReadOnly, isCitus, limitMs: MAX_QUERY_MS });
   }
 
   /** The statement may name two columns alike, so they are named by their places. */

@@ -36,6 +36,17 @@ const NOTICED: readonly string[] = [
   `SET LOCAL tcp_keepalives_count = ${KEEP_ALIVES}`,
 ];
 
+/** What the server does on its nodes is done there with the same settings, and however many rows a statement sends to them. */
+const ON_NODES: readonly string[] = [
+  "SET LOCAL citus.propagate_set_commands = 'local'",
+  'SET LOCAL citus.max_intermediate_result_size = -1',
+];
+
+interface ForNodes {
+  /** Whether Citus is there. */
+  readonly isCitus?: boolean;
+}
+
 export interface Waits {
   /**
    * A statement that has no answer after so long closes the connection: the network is lost. The server ends the session soon after.
@@ -50,9 +61,13 @@ export interface Waits {
  * Returns the first statements of a transaction: literals have no escapes, and no name means an object of another schema.
  * `searchPath` is SQL.
  */
-export function firstStatements(searchPath: string, { answerMs, lockWaitMs }: Waits): readonly string[] {
+export function firstStatements(
+  searchPath: string,
+  { answerMs, lockWaitMs, isCitus = false }: Waits & ForNodes,
+): readonly string[] {
   return [
     'BEGIN ISOLATION LEVEL READ COMMITTED',
+    ...(isCitus ? ON_NODES : []),
     // A server may have a limit that is over before the others are set.
     ...limits(answerMs),
     ...(lockWaitMs === undefined ? [] : [waitAtMost(lockWaitMs)]),
@@ -88,11 +103,15 @@ function limits(answerMs: number | undefined): readonly string[] {
 /** Returns the first statements of a transaction that shows an operator the result of a statement. `searchPath` is SQL. */
 export function firstStatementsOfQuery(
   searchPath: string,
-  isReadOnly: boolean,
-  limitMs: number,
+  {
+    isReadOnly,
+    isCitus,
+    limitMs,
+  }: Required<ForNodes> & { readonly isReadOnly: boolean; readonly limitMs: number },
 ): readonly string[] {
   return [
     `BEGIN ISOLATION LEVEL REPEATABLE READ ${isReadOnly ? 'READ ONLY' : 'READ WRITE'}`,
+    ...(isCitus ? ON_NODES : []),
     `SET LOCAL statement_timeout = ${integer(limitMs)}`,
     ...NOTICED,
     ...MEANING,

@@ -64,7 +64,7 @@ export async function addKey(
 async function fitsAnIndex(transaction: Transaction, statements: readonly string[]): Promise<boolean> {
   await transaction.run('SAVEPOINT key');
   try {
-    await transaction.run(statements.join(';'));
+    await transaction.runAll(statements);
     return true;
   } catch (error) {
     if (!exceedsAnIndex(error)) throw error;

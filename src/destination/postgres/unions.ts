@@ -111,7 +111,7 @@ export async function configureUnions(
   for (const union of recorded.values()) {
     if (unions.some(({ name }) => name === union.name)) continue;
     await dropUnion(writer, union.name, relations);
-    await runAll(transaction, statementsOf(recordUnion(union, null)));
+    await transaction.runAll(statementsOf(recordUnion(union, null)));
   }
   const outdated = unions.filter((union) => {
     const record = recorded.get(union.name);
@@ -281,7 +281,7 @@ async function writeUnions(
     const occurrences = occurrencesIn(members);
     const all = { union: union.name, part: 0, members: members.length, unusable, occurrences };
     const after = recordOf(union, 1, [all]);
-    await runAll(transaction, statementsOf(recordUnion(before, after)));
+    await transaction.runAll(statementsOf(recordUnion(before, after)));
     written.push({ before: before ?? null, after, isTaken });
   }
   return written;
@@ -421,8 +421,4 @@ async function dropUnion(
       cause: error,
     });
   }
-}
-
-async function runAll(transaction: Transaction, statements: readonly string[]): Promise<void> {
-  for (const statement of statements) await transaction.run(statement);
 }

@@ -11,6 +11,8 @@ import { Readable } from 'node:stream';
 import { identifier, integer, numberAt, text } from '../../../staging/engine/sql.ts';
 import type { Transaction } from '../connection.ts';
 import { PostgresError } from '../errors.ts';
+import { isLocked } from '../lock-waits.ts';
+import { waitAtMost } from '../settings.ts';
 import { type Named, type Place, qualified } from './names.ts';
 
 /** The names of tables of datasets have no such character. */
@@ -29,9 +31,12 @@ export async function distributeSchema(transaction: Transaction, schemaName: str
   );
 }
 
+/** Nobody but a commit locks the row of a state: one that has not ended after so long ends only when it is recovered. */
+const STATE_WAIT_MS = 2_000;
+
 /**
  * Writes which commit the table of a dataset gets. The first statement of a commit on its node. @throws PostgresError, with the fault
- * `locked` where an earlier commit has not ended there
+ * `node-unavailable` also where an earlier commit has not ended there
  */
 export async function writeState(
   transaction: Transaction,
@@ -41,7 +46,13 @@ export async function writeState(
 ): Promise<void> {
   if (!isDistributed) return;
   const states = statesOf(schemaName);
-  await transaction.run(`DELETE FROM ${states} WHERE dataset_id = ${text(datasetId)}`);
+  await transaction.run(waitAtMost(STATE_WAIT_MS));
+  try {
+    await transaction.run(`DELETE FROM ${states} WHERE dataset_id = ${text(datasetId)}`);
+  } catch (error) {
+    if (!isLocked(error)) throw error;
+    throw new PostgresError('node-unavailable', 'an earlier commit has not ended there', error);
+  }
   const row = `"${datasetId.replaceAll('"', '""')}",${integer(commitNumber)}\n`;
   await transaction.copyIn(`COPY ${states} FROM STDIN (FORMAT csv)`, Readable.from([row]));
 }

@@ -7,7 +7,7 @@ import { type FeedSyncError, UsageError } from '../../../model/errors.ts';
 import { booleanAt, identifier, textAt } from '../../../staging/engine/sql.ts';
 import { coversTime, unknownBefore } from '../../catalog/past-logs.ts';
 import { macroNames } from '../../catalog/undo-logs.ts';
-import { CATALOG_SCHEMA, LIVE_SCHEMA } from '../catalog/names.ts';
+import { CATALOG_SCHEMA, HISTORY_SCHEMA, LIVE_SCHEMA, namedAs } from '../catalog/names.ts';
 import { readLiveSchemas } from '../catalog/observed-state.ts';
 import { selectTableNames, timeOf } from '../catalog/schema.ts';
 import type { Connection } from '../connection.ts';
@@ -26,12 +26,18 @@ export async function showAsOf(connection: Connection, sql: string, time: Date):
   const logs = Map.groupBy(await readPastLogs(connection), ({ tableName }) => tableName);
   const schemas = new Set([LIVE_SCHEMA, ...(await readLiveSchemas(connection))]);
   const live = (await connection.rows(selectTableNames(...schemas))).map((row) => textAt(row, 0));
+  const besideTables = new Set(
+    [...logs.values()].flat().flatMap(({ logName }) => {
+      const { schemaName, tableName } = namedAs(logName, HISTORY_SCHEMA);
+      return schemaName === HISTORY_SCHEMA ? [] : tableName;
+    }),
+  );
   const lower = sql.toLowerCase();
   const unknown = new Map<string, FeedSyncError>();
   const hidden = new Set<string>();
   // The name of a table that is read stands in the statement.
   for (const tableName of new Set([...live, ...logs.keys()])) {
-    if (!lower.includes(tableName)) continue;
+    if (besideTables.has(tableName) || !lower.includes(tableName)) continue;
     const ofTable = logs.get(tableName) ?? [];
     const log = ofTable.find((one) => coversTime(one, time));
     if (log === undefined) {
@@ -49,7 +55,7 @@ export async function showAsOf(connection: Connection, sql: string, time: Date):
   }
   for (const read of await relationsOf(connection, sql, unknown))
     refuseAround(read, schemas, hidden, unknown);
-  await connection.run(`DROP VIEW pg_temp.${ASKED}; SET TRANSACTION READ ONLY`);
+  await connection.run(`DROP VIEW ${ASKED}; SET TRANSACTION READ ONLY`);
 }
 
 interface Read {

@@ -194,14 +194,14 @@ async function close(
 ): Promise<void> {
   const log = await logNamed(transaction, logName);
   if (log === undefined) return;
-  if (kind !== 'log') return await runAll(transaction, dropLog(logName));
+  if (kind !== 'log') return await transaction.runAll(dropLog(logName));
   const columns = await pastCatalog(transaction, postgis).columnsOf(log);
   const last = await lastCommit(transaction, datasetId, log);
   const { schemaName } = namedAs(logName, HISTORY_SCHEMA);
   const place = { schemaName, isDistributed: schemaName !== HISTORY_SCHEMA };
   const taken = await namesInHistory(transaction, place);
   const aside = taken.has(logName) ? freeName(`${logName}_unusable`, taken) : null;
-  await runAll(transaction, [
+  await transaction.runAll([
     ...replaceRemains(logName, aside),
     ...createLog(logAsOf(log, columns), postgis),
     ...closeLog(logName, columns, last, BY_HAND),
@@ -215,8 +215,4 @@ async function lastCommit(transaction: Transaction, datasetId: string, { frozenC
   const [row = []] = await transaction.rows(`SELECT max(commit_number), ${milliseconds('max(applied_at)')}
     FROM ${catalogTable('commits')} WHERE dataset_id = ${text(datasetId)}${before}`);
   return { commitNumber: numberAt(row, 0), appliedAt: dateAt(row, 1) };
-}
-
-async function runAll(transaction: Transaction, statements: readonly string[]): Promise<void> {
-  for (const statement of statements) await transaction.run(statement);
 }

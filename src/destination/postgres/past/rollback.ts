@@ -74,7 +74,7 @@ async function rollBack(
   const rolledBack = { job, current, live, target, state };
   const net = found === null ? await make(turn, rolledBack) : await edit(turn, rolledBack, found);
   if (net !== null && 'kind' in net) return net;
-  await transaction.run(comments(qualified(live), job.datasetId, columns).join(';\n'));
+  await transaction.runAll(comments(qualified(live), job.datasetId, columns));
   const isLogged = keepsHistory && state.table.keyColumns.length > 0;
   return entryOfRollback(job, state, { live, recordedColumns, net, appliedAt, isLogged });
 }

@@ -1,0 +1,195 @@
+/**
+ * A database with Citus: a coordinator and two workers, which come and go. Each dataset has a schema on one node. Skipped where Citus is
+ * not installed.
+ */
+
+import process from 'node:process';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { CITUS, type CitusCluster, startCitus } from '../../fixtures/citus-cluster.ts';
+import { addressIn, type PostgresServer, statement } from '../../fixtures/postgres-server.ts';
+import type { Row } from '../../fixtures/source/content.ts';
+import { present } from '../../src/lib/assert.ts';
+import { errorCodeOf } from '../../src/model/errors.ts';
+import { firstContent, type PublishedCourse } from '../support/duckdb-changes.ts';
+import { ENROLMENT, errorOf } from '../support/mirror-at-work.ts';
+import { ALL_HISTORY, OWNERS, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
+import { type DatabaseAtWork, databaseAtWork, openReaderOf } from '../support/postgres-destination.ts';
+
+if (CITUS.folder === null) process.stderr.write('SKIPPED: Citus is not installed.\n');
+
+const TEXAS = 'us-tx-parcels';
+const OHIO = 'us-oh-parcels';
+const COMMITTED = { kind: 'committed' };
+
+describe.skipIf(CITUS.folder === null)('a database whose schemas Citus distributes', () => {
+  let cluster: CitusCluster | null = null;
+  beforeAll(async () => {
+    cluster = await startCitus();
+  });
+  afterAll(async () => {
+    await cluster?.stop();
+  });
+
+  const schemaOf = (datasetId: string): string => datasetId.slice(0, 5).replaceAll('-', '_');
+
+  /** Two tables in schemas on two nodes. */
+  async function twoStates() {
+    const address = await present(cluster, 'the cluster runs').database();
+    const world = await databaseAtWork(address, { schemaOf, history: ALL_HISTORY, lockWaitMs: 3_000 });
+    await world.destination.enroll({ ...ENROLMENT, datasetIds: [TEXAS, OHIO] });
+    const texas = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), TEXAS);
+    const ohio = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), OHIO);
+    return { world, texas, ohio, node: (schema: string) => nodeOf(world, schema) };
+  }
+
+  /** The worker that has the schema. */
+  async function nodeOf(world: DatabaseAtWork, schema: string) {
+    const [[home = ''] = []] = await world.byHand(
+      `SELECT DISTINCT nodename FROM citus_shards WHERE starts_with(table_name::text, '${schema}.')`,
+    );
+    const worker = present(cluster, 'the cluster runs').workers.find((one) => one.home === home);
+    return present(worker, 'a worker has the schema');
+  }
+
+  const rowsOf = (world: DatabaseAtWork, table: string) =>
+    world.byHand(`SELECT id, name FROM ${table} ORDER BY id`);
+  const commitsOf = (world: DatabaseAtWork, datasetId: string) =>
+    world.byHand(
+      `SELECT to_version FROM feed_sync.commits WHERE dataset_id = '${datasetId}' ORDER BY commit_number`,
+    );
+
+  function publish(course: PublishedCourse, ...rows: readonly Row[]): void {
+    course.publishRows([...THREE_PEOPLE, ...rows]);
+  }
+
+  it('puts each dataset into the schema of its state, with its log, its stage and its retired tables', async () => {
+    const { world, texas, node } = await twoStates();
+    expect(await node('us_tx')).not.toBe(await node('us_oh'));
+    publish(texas, [4, 'four']);
+    expect(await world.apply(texas)).toMatchObject(COMMITTED);
+    expect(await world.retire(texas, 'archive')).toMatchObject({
+      kind: 'retired',
+      table: expect.stringMatching(/^us_tx\.us_tx_parcels__2_/),
+    });
+    const schemas = await world.byHand(
+      `SELECT n.nspname, count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relkind = 'r' AND n.nspname IN ('us_tx', 'us_oh', 'archived', 'history', 'feeds') GROUP BY 1 ORDER BY 1`,
+    );
+    expect(schemas).toEqual([
+      ['feeds', '1'],
+      ['us_oh', '4'],
+      ['us_tx', '3'],
+    ]);
+    expect(await world.load(texas)).toMatchObject(COMMITTED);
+    expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(4);
+    const reader = await openReaderOf(world.address);
+    const { rows } = await reader.query(
+      'SELECT count(*) FROM us_tx_parcels UNION ALL SELECT count(*) FROM us_oh_parcels',
+    );
+    const counts = [];
+    for await (const row of rows) counts.push(row.map(String));
+    expect(counts.toSorted()).toEqual([['3'], ['4']]);
+    expect(await reader.bytes?.()).toBeGreaterThan(100_000);
+  });
+
+  it('commits rows to the nodes that are there while another one is down, and to that once it is back', async () => {
+    const { world, texas, ohio, node } = await twoStates();
+    const worker = await node('us_oh');
+    await worker.kill();
+    try {
+      publish(texas, [4, 'four']);
+      publish(ohio, [4, 'four']);
+      expect(await world.apply(texas)).toMatchObject(COMMITTED);
+      expect(errorCodeOf(errorOf(await world.apply(ohio)))).toBe('node_unavailable');
+      publish(texas, [4, 'four'], [5, 'five']);
+      expect(await world.apply(texas)).toMatchObject(COMMITTED);
+      texas.publish(firstContent(OWNERS, [[1, 'Ann']]));
+      expect(errorCodeOf(errorOf(await world.load(texas)))).toBe('node_unavailable');
+      expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(5);
+    } finally {
+      await worker.start();
+    }
+    expect(await world.apply(ohio)).toMatchObject(COMMITTED);
+    expect(await world.load(texas)).toMatchObject(COMMITTED);
+    expect(await rowsOf(world, 'us_oh.us_oh_parcels')).toHaveLength(4);
+    expect(await world.byHand('SELECT owner FROM us_tx.us_tx_parcels')).toEqual([['Ann']]);
+  });
+
+  /** Lets commits on a server wait for a standby that is not there. */
+  async function awaitStandby({ home }: PostgresServer, isAwaited: boolean): Promise<void> {
+    const address = addressIn(home, 'postgres');
+    const change = isAwaited ? "SET synchronous_standby_names = 'nobody'" : 'RESET synchronous_standby_names';
+    await statement(address, `ALTER SYSTEM ${change}`);
+    await statement(address, 'SELECT pg_reload_conf()');
+  }
+
+  /** Resolves when something is prepared on the server. */
+  async function prepared({ home }: PostgresServer): Promise<void> {
+    const count = () => statement(addressIn(home, 'postgres'), 'SELECT count(*) FROM pg_prepared_xacts');
+    await vi.waitUntil(async () => (await count())[0]?.[0] === '1', { timeout: 30_000, interval: 20 });
+  }
+
+  it('a worker that is lost before it learns of a commit has it after its return', async () => {
+    const { world, texas, node } = await twoStates();
+    const { coordinator } = present(cluster, 'the cluster runs');
+    const worker = await node('us_tx');
+    publish(texas, [4, 'four']);
+    await awaitStandby(coordinator, true);
+    const applied = world.apply(texas);
+    await prepared(worker);
+    await worker.kill();
+    await awaitStandby(coordinator, false);
+    const committed = await applied;
+    await worker.start();
+    expect(committed).toMatchObject(COMMITTED);
+    expect(await commitsOf(world, TEXAS)).toEqual([['1'], ['2']]);
+    expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(3);
+    publish(texas, [4, 'four'], [5, 'five']);
+    expect(await world.apply(texas)).toMatchObject(COMMITTED);
+    expect(await commitsOf(world, TEXAS)).toEqual([['1'], ['2'], ['3']]);
+    expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(5);
+  });
+
+  it('a worker that is lost while it prepares a commit has nothing of it after its return', async () => {
+    const { world, texas, node } = await twoStates();
+    const worker = await node('us_tx');
+    publish(texas, [4, 'four']);
+    await awaitStandby(worker, true);
+    const applied = world.apply(texas);
+    await prepared(worker);
+    await worker.kill();
+    const lost = await applied;
+    await worker.start();
+    await awaitStandby(worker, false);
+    expect(errorCodeOf(errorOf(lost))).toBe('node_unavailable');
+    expect(await commitsOf(world, TEXAS)).toEqual([['1']]);
+    expect(await world.apply(texas)).toMatchObject(COMMITTED);
+    expect(await commitsOf(world, TEXAS)).toEqual([['1'], ['2']]);
+    expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(4);
+  });
+
+  it('a schema moves to another node while its tables are followed', async () => {
+    const { world, texas, node } = await twoStates();
+    const [from, to] = [await node('us_tx'), await node('us_oh')];
+    const move = statement(
+      world.address,
+      `SELECT citus_schema_move('us_tx', '${to.home}', 5432, 'force_logical')`,
+    );
+    let isMoved = false;
+    const ended = (): void => {
+      isMoved = true;
+    };
+    move.then(ended, ended);
+    let id = 3;
+    while (!isMoved || id < 10) {
+      id += 1;
+      publish(texas, [id, 'more']);
+      expect(await world.apply(texas)).toMatchObject(COMMITTED);
+    }
+    await move;
+    expect(await node('us_tx')).toBe(to);
+    expect(from).not.toBe(to);
+    expect((await commitsOf(world, TEXAS)).length).toBe(id - 2);
+    expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(4);
+  });
+});

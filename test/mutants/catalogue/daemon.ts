@@ -90,6 +90,22 @@ export const DAEMON: Area = {
       tests: [LOOP],
     },
     {
+      name: 'a dropped table stays lost where its pin ends beside a daemon',
+      file: 'src/sync/rollback.ts',
+      text: 'if (missing.includes(datasetId)) parts.checkpoint',
+      instead: 'if (missing.includes(datasetId) && table.version < 0) parts.checkpoint',
+      breaks: ['F76'],
+      tests: ['unit/dropped-tables.test.ts'],
+    },
+    {
+      name: 'a table that is dropped again is not found again',
+      file: 'src/sync/damage.ts',
+      text: 'const isKnown = before?.commitNumber === commitNumber;',
+      instead: 'const isKnown = before !== undefined;',
+      breaks: ['F76'],
+      tests: ['unit/dropped-tables.test.ts'],
+    },
+    {
       name: 'a position that expires again and again is taken anew without a pause',
       file: 'src/daemon/audits.ts',
       text: 'Math.max(this.#session.nowMs(), this.#askedBeganMs + LEAST_BETWEEN_MS)',

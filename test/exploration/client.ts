@@ -1,25 +1,30 @@
-/** The program in memory: the real catch-up on a model of the service, of the mirror and of the checkpoint. */
+/**
+ * The program in memory: the real catch-up on a model of the service, of the mirror and of the checkpoint. Where instances take over
+ * from each other, each has a checkpoint of its own, and they share the mirror.
+ */
 
 import pLimit from 'p-limit';
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
+import { present } from '../../src/lib/assert.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { Log } from '../../src/lib/log.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import { type GateLimits, NO_LIMITS } from '../../src/model/gate.ts';
 import { isPinned, type WriteJob } from '../../src/model/write-jobs.ts';
+import { adoptCandidates } from '../../src/sync/candidates.ts';
 import { catchUpMendingDamage } from '../../src/sync/catch-up.ts';
 import { execute, type MakeExecutor } from '../../src/sync/execute/executor.ts';
 import { fetchContent, findContent } from '../../src/sync/execute/fetch-content.ts';
 import type { Staging } from '../../src/sync/execute/staging-folder.ts';
 import { startWriter } from '../../src/sync/execute/writer.ts';
 import { KeptManifests } from '../../src/sync/manifest-cache.ts';
-import type { Choices, Parts } from '../../src/sync/parts.ts';
+import { type Choices, type Parts, requestsOf } from '../../src/sync/parts.ts';
 import { silentProgress } from '../../src/sync/progress.ts';
 import type { RepairParameters } from '../../src/sync/repair.ts';
 import type { CatchUpResult } from '../../src/sync/result.ts';
 import type { RequestKind, Step, StepKind } from './history.ts';
 import { copyOf, emptyStored, modelCheckpoint, type Stored } from './model-checkpoint.ts';
-import { modelFeed } from './model-feed.ts';
+import { type Asked, modelFeed } from './model-feed.ts';
 import { type MirrorState, ModelMirror, type Table, textOf } from './model-mirror.ts';
 import { DATASET, MINUTE_MS, type Service } from './service.ts';
 
@@ -57,8 +62,23 @@ const STAGING: Staging = {
 
 /** What the program has stored. */
 export interface Stores {
-  readonly checkpoint: Stored;
+  /** Of each instance; that of the one that works comes first. */
+  readonly checkpoints: readonly Stored[];
   readonly mirror: MirrorState;
+}
+
+/** A catch-up that was not killed. */
+export interface CaughtUp {
+  readonly result: CatchUpResult;
+  /** Of the instance that did it. */
+  readonly checkpoint: Checkpoint;
+}
+
+export interface Asking {
+  /** The service has refused the dataset, and nobody has resumed it: the instance that asks knows. */
+  readonly isRefused: boolean;
+  /** By the instance that has taken over while the other one was stopped. */
+  readonly isOfTakeover: boolean;
 }
 
 export interface Operator {
@@ -67,8 +87,8 @@ export interface Operator {
 }
 
 export interface Watcher {
-  /** Before a request is answered. */
-  readonly asked: (request: RequestKind) => void;
+  /** Before a request is answered; resolves where the answer has to wait. */
+  readonly asked: (request: RequestKind, asking: Asking) => Promise<void> | null;
   readonly committed: (job: WriteJob, before: Table | null, after: Table | null) => void;
 }
 
@@ -76,22 +96,30 @@ export class Client {
   readonly service: Service;
   readonly #watcher: Watcher;
   readonly #mirror: ModelMirror;
-  #stored: Stored = emptyStored();
-  /** In place of the one in memory. */
+  /** The checkpoint of each instance. */
+  #instances: Stored[] = [emptyStored()];
+  /** The instance that works, or does next. */
+  #working = 0;
+  /** The instance of the last catch-up, which may have been superseded in it. */
+  #caughtUp = 0;
+  /** A takeover while the catch-up is stopped. */
+  #takeover: { readonly instance: number; readonly done: Promise<unknown> } | null = null;
+  /** In place of the first one in memory. */
   readonly #checkpoint: Checkpoint | null;
   #isGated = false;
   /** A command that waits asks again and again: its request is none of an earlier catch-up. */
   #repair: RepairParameters | null = null;
   readonly #approved = new Set<string>();
   #asked = 0;
-  #killed: { readonly stores: Stores; readonly controller: AbortController } | null = null;
+  #killed: { readonly instances: Stored[]; readonly mirror: MirrorState } | null = null;
   #controller = new AbortController();
 
-  constructor(service: Service, watcher: Watcher, checkpoint: Checkpoint | null = null) {
+  /** `isShared`: several instances have the mirror. */
+  constructor(service: Service, watcher: Watcher, isShared: boolean, checkpoint: Checkpoint | null = null) {
     this.service = service;
     this.#watcher = watcher;
     this.#checkpoint = checkpoint;
-    this.#mirror = new ModelMirror((...commit) => {
+    this.#mirror = new ModelMirror(isShared, (...commit) => {
       if (this.#killed === null) watcher.committed(...commit);
     });
   }
@@ -100,17 +128,25 @@ export class Client {
     return this.#mirror.state.table;
   }
 
+  /** Of the instance that works. */
   get checkpoint(): Checkpoint {
-    return this.#checkpoint ?? modelCheckpoint(this.#stored, () => this.service.nowMs);
+    return this.#checkpointOf(this.#working);
+  }
+
+  #checkpointOf(instance: number): Checkpoint {
+    const stored = present(this.#instances[instance], 'an instance has a checkpoint');
+    return this.#checkpoint ?? modelCheckpoint(stored, () => this.service.nowMs);
   }
 
   /** What is stored now. */
   stores(): Stores {
-    return { checkpoint: copyOf(this.#stored), mirror: this.#mirror.state };
+    const working = this.#instances.slice(this.#working, this.#working + 1);
+    const others = this.#instances.filter((_, instance) => instance !== this.#working);
+    return { checkpoints: [...working, ...others].map(copyOf), mirror: this.#mirror.state };
   }
 
   loseCheckpoint(): void {
-    this.#stored = emptyStored();
+    this.#instances[this.#caughtUp] = emptyStored();
   }
 
   /**
@@ -127,7 +163,7 @@ export class Client {
       checkpoint.requestResync([DATASET]);
       return null;
     }
-    const parts = { ...this.#parts(), feed: modelFeed(this.service, ignore) };
+    const parts = { ...this.#parts(this.#working), feed: modelFeed(this.service, () => null) };
     const source = new KeptManifests(parts).sourceSince(this.service.nowMs, () => true);
     const tools = { parts, staging: STAGING, fetching: pLimit(1), signal: new AbortController().signal };
     const found = await findContent(table.observed, desired, source, tools);
@@ -138,11 +174,6 @@ export class Client {
     const { commitNumber } = table.observed;
     this.#repair = { commitNumber, snapshotVersion, snapshotDigest };
     return textOf(content);
-  }
-
-  /** The service has refused the dataset, and nobody has resumed it. */
-  get isRefused(): boolean {
-    return this.checkpoint.suspensions().length > 0;
   }
 
   /** What the operator has decided; what was approved, by its digest. */
@@ -174,7 +205,10 @@ export class Client {
   }
 
   #approve(): void {
-    for (const { datasetId, version, judged } of this.checkpoint.candidates()) {
+    const { isShared, shared } = this.#mirror;
+    for (const { datasetId, version, judged } of isShared
+      ? shared.candidates
+      : this.checkpoint.candidates()) {
       this.#approved.add(judged.digest);
       this.#ask('approve', datasetId, { version, content: judged.digest });
     }
@@ -194,7 +228,8 @@ export class Client {
 
   #liftRefusal(): void {
     this.service.isRefusing = false;
-    this.checkpoint.lift({ kind: 'dataset', datasetId: DATASET });
+    for (const instance of this.#instances.keys())
+      this.#checkpointOf(instance).lift({ kind: 'dataset', datasetId: DATASET });
   }
 
   /** The operator lifts the limit, the refusal and the pin, and asks for nothing more. */
@@ -203,22 +238,24 @@ export class Client {
     this.#repair = null;
     this.#isGated = false;
     this.#mirror.unpin();
-    this.#stored.requests.clear();
+    for (const { requests } of this.#instances) requests.clear();
+    this.#mirror.shared = { ...this.#mirror.shared, requests: [] };
   }
 
   #ask(command: string, datasetId: string, parameters: unknown): void {
     this.#asked += 1;
     const requestId = String(this.#asked);
+    const requests = requestsOf({ destination: this.#mirror.destination(), checkpoint: this.checkpoint });
     // In memory it is stored at once.
-    void this.checkpoint.requests.ask({ requestId, datasetId, command, parameters }, this.#now());
+    void requests.ask({ requestId, datasetId, command, parameters }, this.#now());
   }
 
   #now(): Date {
     return new Date(this.service.nowMs);
   }
 
-  restoreCheckpoint({ checkpoint }: Stores): void {
-    this.#stored = copyOf(checkpoint);
+  restoreCheckpoint({ checkpoints: [checkpoint] }: Stores): void {
+    this.#instances[this.#caughtUp] = copyOf(present(checkpoint, 'an instance has a checkpoint'));
   }
 
   restoreMirror({ mirror }: Stores): void {
@@ -227,47 +264,89 @@ export class Client {
 
   /** Nothing that the catch-up does from now on has an effect. */
   kill(): void {
-    this.#killed ??= { stores: this.stores(), controller: this.#controller };
+    this.#killed ??= { instances: this.#instances.map(copyOf), mirror: this.#mirror.state };
     this.#controller.abort(new InterruptedError('The program was killed.'));
   }
 
-  /** One `once`. Null: it was killed. */
-  async catchUp(): Promise<CatchUpResult | null> {
+  /** One `once` of the instance that works. Null: it was killed. */
+  async catchUp(): Promise<CaughtUp | null> {
     this.#controller = new AbortController();
     if (this.#repair !== null) this.#ask('repair', DATASET, this.#repair);
     this.#repair = null;
-    const parts = this.#parts();
-    const result = await catchUpMendingDamage(parts, this.#controller.signal, undefined, makeExecutor);
+    this.#caughtUp = this.#working;
+    const caughtUp = await this.#catchUpAs(this.#working, this.#controller.signal);
     if (this.#killed !== null) {
-      const { stores } = this.#killed;
+      const { instances, mirror } = this.#killed;
       this.#killed = null;
-      this.restoreCheckpoint(stores);
-      this.restoreMirror(stores);
+      this.#instances = instances;
+      this.#mirror.state = mirror;
       return null;
     }
-    return result;
+    return caughtUp;
   }
 
-  #parts(): Parts {
+  /** While a catch-up is stopped another instance takes the lease and catches up. The stopped one then goes on. */
+  async takeOver(): Promise<CaughtUp> {
+    this.#handOver((instance) => instance === this.#working || instance === this.#caughtUp);
+    const done = this.#catchUpAs(this.#working, new AbortController().signal);
+    this.#takeover = { instance: this.#working, done };
+    return await done.finally(() => {
+      this.#takeover = null;
+    });
+  }
+
+  /** Another instance works from now on, while none is at work: a new one, or one that worked before. */
+  handOver(to: 'new' | 'superseded'): void {
+    this.#handOver((instance) => to === 'new' || instance === this.#working);
+  }
+
+  /** To one that is not busy, else to a new one. */
+  #handOver(isBusy: (instance: number) => boolean): void {
+    const idle = [...this.#instances.keys()].find((instance) => !isBusy(instance));
+    this.#working = idle ?? this.#instances.push(emptyStored()) - 1;
+  }
+
+  async #catchUpAs(instance: number, signal: AbortSignal): Promise<CaughtUp> {
+    this.#mirror.takeLease();
+    const parts = this.#parts(instance, signal);
+    await adoptCandidates(parts);
+    const result = await catchUpMendingDamage(parts, signal, undefined, makeExecutor);
+    return { result, checkpoint: parts.checkpoint };
+  }
+
+  /** Returns what is asked before each request of an instance. While it is stopped it asks nothing. */
+  #askedBy(instance: number, signal: AbortSignal): Asked {
+    const isOfTakeover = instance !== this.#caughtUp;
+    const ask: Asked = (request) => {
+      const isRefused = this.#checkpointOf(instance).suspensions().length > 0;
+      const waiting = this.#watcher.asked(request, { isRefused, isOfTakeover });
+      if (waiting !== null) return waiting.then(() => signal.throwIfAborted());
+      signal.throwIfAborted();
+      return null;
+    };
+    return (request) => {
+      signal.throwIfAborted();
+      const takeover = this.#takeover;
+      const isStopped = takeover !== null && takeover.instance !== instance;
+      return isStopped ? takeover.done.then(() => ask(request) ?? undefined) : ask(request);
+    };
+  }
+
+  #parts(instance: number, signal = new AbortController().signal): Parts {
     const clock: Clock = {
       now: () => new Date(this.service.nowMs),
       monotonicMs: () => this.service.nowMs,
       sleep: async () => {},
     };
-    const feed = modelFeed(this.service, (request) => {
-      this.#controller.signal.throwIfAborted();
-      this.#watcher.asked(request);
-      this.#controller.signal.throwIfAborted();
-    });
     return {
-      feed,
-      destination: this.#mirror.destination,
-      checkpoint: this.checkpoint,
+      feed: modelFeed(this.service, this.#askedBy(instance, signal)),
+      destination: this.#mirror.destination(),
+      checkpoint: this.#checkpointOf(instance),
       clock,
       log: SILENT,
       progress: silentProgress,
       choices: { ...CHOICES, limitsOf: () => (this.#isGated ? NO_REMOVALS : NO_LIMITS) },
-      process: { command: 'once', pid: 1, host: 'model' },
+      process: { command: 'once', pid: instance + 1, host: 'model' },
     };
   }
 }

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { parseHistory } from './history.ts';
+import { ModelMirror } from './model-mirror.ts';
 import { play } from './play.ts';
 
 /** The number and the description of the fault, and histories that show it. */
@@ -248,7 +249,54 @@ const DECISIONS: readonly (readonly [title: string, history: string, contents: r
     'one: S@list1 P@list1 . T@list1 . U@list1',
     ['c1+2', 'c1+2', 'c1+2', 'c1+2+3'],
   ],
+  [
+    'F72 what waits for approval is known to the instance that takes over',
+    'one: G@list1 P@list1 . I@list1 . Y@list1',
+    ['c1+2', 'c1+2', 'c1+2', 'c1+2', 'c1+2+3'],
+  ],
+  [
+    'F72 an approval whose instance is stopped is used by the one that takes over',
+    'one: G@list1 P@list1 . Y@list1 I@changes1',
+    ['c1+2', 'c1+2', 'c1+2+3', 'c1+2+3'],
+  ],
+  [
+    'F72 a pin holds for the instance that takes over',
+    'one: P@list1 . B@list1 . I@list1 R@list1 . U@list1',
+    ['c1+2', 'c1+2+3', 'c1+2', 'c1+2', 'c1+2', 'c4'],
+  ],
 ];
+
+describe('F73 an instance that is stopped while it works', () => {
+  const LOADED = 'snapshot: none becomes c1+2';
+
+  it.each([
+    ['changes', 'one: P@list1 I@changes1', [LOADED, 'changes: c1+2 becomes c1+2+3']],
+    ['a snapshot', 'one: Q@list1 I@download1', [LOADED, 'snapshot: c1+2 becomes c1+2+3']],
+    ['the first load', 'one/first: I@download1', [LOADED]],
+  ] as const)('commits nothing once it is woken: %s', async (_what, text, commits) => {
+    const seen: string[] = [];
+    const report = (line: string): void => void (line.includes(' becomes ') && seen.push(line.trim()));
+    expect(await play(parseHistory(text), { report })).toMatchObject({ unreached: [] });
+    expect(seen).toEqual(commits);
+  });
+
+  it('refuses every write of an instance whose lease was taken over', async () => {
+    const mirror = new ModelMirror(true, () => {});
+    mirror.takeLease();
+    const first = mirror.destination();
+    mirror.takeLease();
+    const before = mirror.state;
+    const progress = { subscriptions: [], members: [], owed: [] };
+    const enrolment = { origin: '', subscriptionIds: [], forgottenSubscriptionIds: [], datasetIds: [] };
+    const superseded = { code: 'instance_running' };
+    await expect(first.storeProgress(progress, 'wait')).rejects.toMatchObject(superseded);
+    await expect(first.enroll(enrolment)).rejects.toMatchObject(superseded);
+    await expect(first.unpin('parcels')).rejects.toMatchObject(superseded);
+    await expect(first.candidates?.remove('parcels')).rejects.toMatchObject(superseded);
+    await expect(first.requests?.begin('parcels', new Date(0))).rejects.toMatchObject(superseded);
+    expect(mirror.state).toBe(before);
+  });
+});
 
 describe('decisions of an operator', () => {
   it.each(DECISIONS)('%s: %s', async (_title, text, contents) => {

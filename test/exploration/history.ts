@@ -41,6 +41,7 @@ export const STEPS = {
   C: 'the program is killed, and its checkpoint is lost',
   O: 'the program is killed, and an older checkpoint is restored',
   M: 'the program is killed, and an older mirror is restored',
+  I: 'the instance is stopped, another one takes over and catches up, and the first is woken and goes on',
 } as const;
 
 export type StepKind = keyof typeof STEPS;

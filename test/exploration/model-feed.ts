@@ -24,12 +24,20 @@ const SCHEMA: Schema = {
   changeFromPrevious: null,
 };
 
+/** Resolves where the answer has to wait; null: it comes at once, in the order of the requests. */
+export type Asked = (request: RequestKind) => Promise<void> | null;
+
 /** Whatever the service says is given as a whole: a read is of one moment. `asked` throws where the program is killed. */
-export function modelFeed(service: Service, asked: (request: RequestKind) => void): Feed {
+export function modelFeed(service: Service, asked: Asked): Feed {
   const readAt = (): Date => new Date(service.nowMs);
-  const askedOfDataset = (request: RequestKind): void => {
-    asked(request);
+  const refuse = (request: RequestKind): void => {
     if (service.isRefusing) throw refusalOf(request);
+  };
+  const askedOfDataset: Asked = (request) => {
+    const waiting = asked(request);
+    if (waiting !== null) return waiting.then(() => refuse(request));
+    refuse(request);
+    return null;
   };
   return {
     origin: ORIGIN,
@@ -37,16 +45,19 @@ export function modelFeed(service: Service, asked: (request: RequestKind) => voi
       return { manifestPath: { value: '/manifest', source: 'default' }, newerThanParameter: null };
     },
     async subscriptions() {
-      asked('list');
+      const waiting = asked('list');
+      if (waiting !== null) await waiting;
       const subscriptions = subscriptionsOf(service.setting).map((id) => recordOf(id, service));
       return { subscriptions, readAt: readAt() };
     },
     async events(subscriptionId, after) {
-      asked('events');
+      const waiting = asked('events');
+      if (waiting !== null) await waiting;
       return { ...pageOf(subscriptionOf(subscriptionId), after, service), readAt: readAt() };
     },
     async versions(_datasetId, newerThan) {
-      askedOfDataset('versions');
+      const waiting = askedOfDataset('versions');
+      if (waiting !== null) await waiting;
       const newer = service.versions.filter(({ version }) => version > (newerThan ?? 0));
       return { versions: newer.map(versionOf).reverse(), readAt: readAt() };
     },
@@ -54,7 +65,8 @@ export function modelFeed(service: Service, asked: (request: RequestKind) => voi
       return [SCHEMA];
     },
     async changes({ version }) {
-      askedOfDataset('changes');
+      const waiting = askedOfDataset('changes');
+      if (waiting !== null) await waiting;
       const listed = service.versions.find((one) => one.version === version);
       if (listed === undefined || listed.changes === null)
         return { recorded: false, why: 'they were not recorded' };
@@ -63,18 +75,21 @@ export function modelFeed(service: Service, asked: (request: RequestKind) => voi
     },
     manifestShape: () => (service.setting.manifest === 'dataset' ? 'dataset' : 'subscription'),
     async manifest(subscriptionId) {
-      asked('manifest');
+      const waiting = asked('manifest');
+      if (waiting !== null) await waiting;
       const { lastNumber, entry } = service.manifestOf(subscriptionOf(subscriptionId));
       const datasets = entry === null ? [] : [entryOf(entry, service)];
       return { subscriptionId, lastEventId: eventId(lastNumber), datasets, readAt: readAt() };
     },
     async manifestEntry() {
-      askedOfDataset('entry');
+      const waiting = askedOfDataset('entry');
+      if (waiting !== null) await waiting;
       const { entry } = service.manifestOf(null);
       return { entry: entryOf(entry ?? service.newest, service), readAt: readAt() };
     },
     async download({ entry: { files } }) {
-      askedOfDataset('download');
+      const waiting = askedOfDataset('download');
+      if (waiting !== null) await waiting;
       const isStated = files.every(({ sha256 }) => sha256 !== null);
       return {
         kind: 'complete',

@@ -23,6 +23,17 @@ import {
   type WriteJob,
 } from '../../src/model/write-jobs.ts';
 import { takenFromJob } from '../support/loaded-table.ts';
+import {
+  hold,
+  NOTHING_SHARED,
+  type SharedPlace,
+  type SharedState,
+  sharedCandidates,
+  sharedRequests,
+  superseded,
+  withCandidate,
+  withCommitted,
+} from './model-database.ts';
 import { ORIGIN } from './model-feed.ts';
 
 export interface Table {
@@ -41,9 +52,16 @@ export interface MirrorState {
   readonly progress: StoredProgress | null;
   /** The table as its last commits left it, the newest last: a rollback restores one of them. */
   readonly past: readonly Table[];
+  readonly shared: SharedState;
 }
 
-export const EMPTY_MIRROR: MirrorState = { subscriptionIds: null, table: null, progress: null, past: [] };
+export const EMPTY_MIRROR: MirrorState = {
+  subscriptionIds: null,
+  table: null,
+  progress: null,
+  past: [],
+  shared: NOTHING_SHARED,
+};
 
 /** More commits than a history makes. */
 const MAX_PAST = 20;
@@ -52,27 +70,63 @@ const ROWS = 10;
 const UNREADABLE = 'A block of the table cannot be read.';
 const NEVER = new Date(0);
 
-export class ModelMirror {
+export class ModelMirror implements SharedPlace {
   state: MirrorState = EMPTY_MIRROR;
-  readonly destination: Destination;
+  /** Requests and candidates are stored in it, for every instance. */
+  readonly isShared: boolean;
+  /** Of the instance that holds the lease. */
+  epoch = 0;
   readonly #committed: (job: WriteJob, before: Table | null, after: Table | null) => void;
 
   /** `committed` is called for every commit. */
-  constructor(committed: (job: WriteJob, before: Table | null, after: Table | null) => void) {
+  constructor(
+    isShared: boolean,
+    committed: (job: WriteJob, before: Table | null, after: Table | null) => void,
+  ) {
+    this.isShared = isShared;
     this.#committed = committed;
-    this.destination = {
+  }
+
+  get shared(): SharedState {
+    return this.state.shared;
+  }
+
+  set shared(shared: SharedState) {
+    this.state = { ...this.state, shared };
+  }
+
+  takeLease(): void {
+    this.epoch += 1;
+  }
+
+  /** The destination of the instance that holds the lease: it writes until another one takes it. */
+  destination(): Destination {
+    const { epoch } = this;
+    return {
+      ...(this.isShared
+        ? { requests: sharedRequests(this, epoch), candidates: sharedCandidates(this, epoch) }
+        : {}),
       has: async () => this.observed(),
       enroll: async ({ subscriptionIds }) => {
+        hold(this, epoch);
         const all = new Set([...(this.state.subscriptionIds ?? []), ...subscriptionIds]);
         this.state = { ...this.state, subscriptionIds: [...all] };
       },
       validate: async (job) => ({ job }),
       readAhead: async () => null,
       commit: async (queue) => {
-        for (const prepared of queue.take()) queue.report(prepared, this.#commit(prepared.job));
+        for (const prepared of queue.take()) {
+          const { datasetId } = prepared.job;
+          const lost: JobResult = { kind: 'failed', datasetId, error: superseded() };
+          queue.report(prepared, epoch === this.epoch ? this.#commit(prepared.job) : lost);
+        }
       },
-      unpin: async () => this.unpin(),
+      unpin: async () => {
+        hold(this, epoch);
+        this.unpin();
+      },
       storeProgress: async (progress) => {
+        hold(this, epoch);
         this.state = { ...this.state, progress };
         return true;
       },
@@ -138,7 +192,8 @@ export class ModelMirror {
         ? withoutTable(this.state.progress)
         : progressAfter(job, this.state.progress, before, table);
     const past = table === null ? [] : [...this.state.past, table].slice(-MAX_PAST);
-    this.state = { ...this.state, table, progress, past };
+    const shared = sharedAfter(this.state.shared, job);
+    this.state = { ...this.state, table, progress, past, shared };
     this.#committed(job, before, table);
     if (table === null) return { kind: 'retired', datasetId, table: null };
     const { observed } = table;
@@ -150,6 +205,14 @@ export class ModelMirror {
     const committed = { kind, tableName, fromVersion, toVersion, rowCount, ...measured, observed };
     return { kind: 'committed', datasetId, committed };
   }
+}
+
+/** A commit ends what waits, and says which approval it used. */
+function sharedAfter(shared: SharedState, job: WriteJob): SharedState {
+  const left = withCandidate(shared, job.datasetId, []);
+  const approved =
+    job.kind === 'snapshot' || job.kind === 'changes' ? (job.gate?.approvedDigest ?? null) : null;
+  return approved === null ? left : withCommitted(left, job.datasetId, approved);
 }
 
 /** What a job does that a gate judges: every row is another one. */

@@ -2,7 +2,7 @@
 
 import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { FeedSyncError } from '../../src/model/errors.ts';
-import { Client, type Stores } from './client.ts';
+import { type Asking, type CaughtUp, Client, type Stores } from './client.ts';
 import type { History, Placed, Point, RequestKind, Step } from './history.ts';
 import { pointText, stepText } from './history.ts';
 import { judgeCommit, judgeDifference, judgeResult, Wrong, whatIsLeft } from './judge.ts';
@@ -14,6 +14,8 @@ import { isEnd } from './steps.ts';
 /** Requests about the dataset alone. */
 const ABOUT_DATASET: ReadonlySet<RequestKind> = new Set(['entry', 'versions', 'changes', 'download']);
 const CATCH_UP_MS = MINUTE_MS;
+/** The lease of an instance that is stopped ends. */
+const LEASE_MS = 30_000;
 const BETWEEN_MS = 5 * MINUTE_MS;
 const CALM_MS = 61 * MINUTE_MS;
 /** After so many catch-ups of calm everything must be up to date. */
@@ -59,6 +61,8 @@ class Play {
   readonly #history: History;
   readonly #service: Service;
   readonly #client: Client;
+  /** Another instance takes over in this history. */
+  readonly #isShared: boolean;
   readonly #met: Set<string> | null;
   readonly #report: (line: string) => void;
   #initial: Stores;
@@ -71,19 +75,21 @@ class Play {
   #losses: Step[] = [];
   #commits = 0;
   #fetched = 0;
-  #wrong: Wrong | null = null;
+  #wrong: Error | null = null;
 
   constructor(history: History, { met, checkpoint, report }: Options) {
     this.#history = history;
     this.#met = met ?? null;
     this.#report = report ?? (() => {});
     this.#service = new Service(history.setting);
+    this.#isShared = history.catchUps.flat().some(({ step }) => step.kind === 'I');
     this.#client = new Client(
       this.#service,
       {
-        asked: (request) => this.#asked(request),
+        asked: (request, asking) => this.#asked(request, asking),
         committed: (...commit) => this.#committed(...commit),
       },
+      this.#isShared,
       checkpoint ?? null,
     );
     this.#initial = this.#client.stores();
@@ -107,7 +113,8 @@ class Play {
 
   async #calm(): Promise<number | null> {
     this.#client.endOperator();
-    const digest = this.#met === null ? null : stateDigest(this.#service, this.#client.stores());
+    const digest =
+      this.#met === null ? null : stateDigest(this.#service, this.#client.stores(), this.#isShared);
     if (digest !== null && this.#met?.has(digest)) return null;
     let left: string | null = 'nothing was tried';
     let catchUps = 0;
@@ -123,8 +130,26 @@ class Play {
     await this.#catchUp([]);
     if (this.#left !== null) throw new Wrong(`once it was up to date, ${this.#left}`);
     if (this.#commits + this.#fetched > before) throw new Wrong('once it was up to date, it is loaded again');
+    if (this.#isShared) for (const to of ['superseded', 'new'] as const) await this.#handOver(to);
     if (digest !== null) this.#met?.add(digest);
     return catchUps;
+  }
+
+  /** One that was superseded knows of what has happened since by the mirror alone; a new one begins there, and loads nothing again. */
+  async #handOver(to: 'new' | 'superseded'): Promise<void> {
+    this.#client.handOver(to);
+    const before = this.#commits + this.#fetched;
+    let left: string | null = 'nothing was tried';
+    for (let catchUps = 0; left !== null && catchUps < CALM_CATCH_UPS; catchUps += 1) {
+      this.#pass(CALM_MS);
+      await this.#catchUp([]);
+      left = this.#left;
+    }
+    if (left !== null) throw new Wrong(`once a ${to} instance has taken over, ${left}`);
+    // Without a digest nothing shows a new instance that the content is the same once the position has expired.
+    const mayLoad = this.#service.expiredMs > 0 && this.#history.setting.digests === 'nodigest';
+    if (to === 'new' && !mayLoad && this.#commits + this.#fetched > before)
+      throw new Wrong('once a new instance has taken over, it is loaded again');
   }
 
   #left: string | null = null;
@@ -139,17 +164,12 @@ class Play {
     this.#startedMs = this.#service.nowMs;
     this.#report(`catch-up at ${this.#time()}`);
     const endMs = this.#startedMs + CATCH_UP_MS;
-    const result = await this.#client.catchUp();
+    const caughtUp = await this.#client.catchUp();
     if (this.#wrong !== null) throw this.#wrong;
-    if (result !== null) {
-      const absences = this.#client.checkpoint.absences().length;
-      for (const dataset of result.datasets)
-        this.#report(`  ${JSON.stringify({ ...dataset, commits: dataset.commits.length }, withoutBigInts)}`);
-      for (const { error } of result.incidents) this.#report(`  ${error.stack}`);
-      this.#report(
-        `  has ${shownTable(this.#client.table)}, ${JSON.stringify(this.#client.checkpoint.absences())}`,
-      );
-      judgeResult(this.#service, this.#startedMs, result, absences, this.#client.table);
+    if (caughtUp !== null) {
+      this.#judge(caughtUp);
+      const { result, checkpoint } = caughtUp;
+      const absences = checkpoint.absences().length;
       this.#left = whatIsLeft(this.#service, result, absences, this.#client.table);
     }
     if (this.#isVerified) await this.#verify();
@@ -157,6 +177,29 @@ class Play {
     this.#losses = [];
     this.#service.nowMs = Math.max(this.#service.nowMs, endMs);
     return this.#waiting;
+  }
+
+  #judge({ result, checkpoint }: CaughtUp): void {
+    for (const dataset of result.datasets)
+      this.#report(`  ${JSON.stringify({ ...dataset, commits: dataset.commits.length }, withoutBigInts)}`);
+    for (const { error } of result.incidents) this.#report(`  ${error.stack}`);
+    const absences = checkpoint.absences();
+    this.#report(`  has ${shownTable(this.#client.table)}, ${JSON.stringify(absences)}`);
+    judgeResult(this.#service, this.#startedMs, result, absences.length, this.#client.table);
+  }
+
+  /** Never rejects: what is wrong is thrown once the stopped catch-up has ended. */
+  async #takeOver(): Promise<void> {
+    const startedMs = this.#startedMs;
+    this.#pass(LEASE_MS);
+    this.#startedMs = this.#service.nowMs;
+    try {
+      this.#judge(await this.#client.takeOver());
+    } catch (error) {
+      this.#wrong ??= error instanceof Error ? error : new Error(String(error));
+    }
+    this.#report(`  the first is woken at ${this.#time()}`);
+    this.#startedMs = startedMs;
   }
 
   async #verify(): Promise<void> {
@@ -170,35 +213,46 @@ class Play {
     if (found !== null && table !== null) judgeDifference(this.#service, table);
   }
 
-  #asked(request: RequestKind): void {
-    if (ABOUT_DATASET.has(request) && this.#client.isRefused)
+  #asked(request: RequestKind, { isRefused, isOfTakeover }: Asking): Promise<void> | null {
+    if (ABOUT_DATASET.has(request) && isRefused)
       this.#wrong ??= new Wrong(`${request} is asked, which the service has refused`);
+    this.#requests += 1;
+    if (request === 'changes' || request === 'download') this.#fetched += 1;
+    if (isOfTakeover) {
+      this.#report(`    ${request}`);
+      return null;
+    }
     const number = (this.#counts.get(request) ?? 0) + 1;
     this.#counts.set(request, number);
     this.#points.push({ request, number });
-    this.#requests += 1;
-    if (request === 'changes' || request === 'download') this.#fetched += 1;
-    const [next] = this.#waiting;
-    if (next?.at.request === request && next.at.number === number) this.#takeSteps(next.at);
-    this.#report(`  ${pointText({ request, number })}`);
+    const report = (): void => this.#report(`  ${pointText({ request, number })}`);
+    const taking = this.#takeSteps({ request, number });
+    if (taking !== null) return taking.then(report);
+    report();
+    return null;
   }
 
-  /** The steps of a point, in the order in which they are written. */
-  #takeSteps(at: Point): void {
+  /** The steps of a point, in the order in which they are written. Null: they have happened. */
+  #takeSteps(at: Point): Promise<void> | null {
     for (const { step, at: each } of this.#waiting) {
       if (each.request !== at.request || each.number !== at.number) break;
       this.#waiting = this.#waiting.slice(1);
       this.#report(`  ${stepText(step)} at ${this.#time()}`);
-      this.#take(step);
+      const taking = this.#take(step);
+      if (taking !== null) return taking.then(() => this.#takeSteps(at) ?? undefined);
     }
+    return null;
   }
 
-  #take(step: Step): void {
+  /** Null: it has happened. */
+  #take(step: Step): Promise<void> | null {
+    if (step.kind === 'I') return this.#takeOver();
     if (step.kind === 'Z') this.#isVerified = true;
     else if (isEnd(step)) {
       this.#client.kill();
       this.#losses.push(step);
     } else if (!this.#client.take(step)) this.#service.take(step);
+    return null;
   }
 
   #lose({ kind }: Step): void {

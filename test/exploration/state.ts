@@ -4,14 +4,14 @@ import { createHash } from 'node:crypto';
 import type { Stores } from './client.ts';
 import type { Service } from './service.ts';
 
-export function stateDigest(service: Service, { checkpoint, mirror }: Stores): string {
-  const { followed, desiredStates, absences, mentions, suspensions, failures, candidates } = checkpoint;
+/** `isShared`: an instance with another checkpoint may take over. */
+export function stateDigest(service: Service, { checkpoints, mirror }: Stores, isShared: boolean): string {
   const of = plainAt(service.nowMs);
-  const text = JSON.stringify([
-    service.setting,
-    service.state(),
-    of([followed, desiredStates, absences, mentions, suspensions, failures, candidates, mirror]),
-  ]);
+  const stored = checkpoints.map(
+    ({ followed, desiredStates, absences, mentions, suspensions, failures, candidates }) =>
+      of([followed, desiredStates, absences, mentions, suspensions, failures, candidates]),
+  );
+  const text = JSON.stringify([service.setting, service.state(), stored, of(mirror), isShared]);
   return createHash('sha1').update(text).digest('base64');
 }
 

@@ -47,6 +47,7 @@ const SEEN_BY: Readonly<Record<StepKind, readonly RequestKind[]>> = {
   C: ALL,
   O: ALL,
   M: ALL,
+  I: ALL,
 };
 
 export function isSeenBy({ kind }: Step, request: RequestKind): boolean {
@@ -65,7 +66,7 @@ export function stepsOf(setting: Setting): readonly Step[] {
     ...(isByDataset ? one('F') : [...each('F'), ...each('E')]),
     // Where the record does not state the newest event, a log that restarts may be noticed by nothing.
     ...(setting.record === 'id' ? each('A') : []),
-    ...['X' as const, 'T' as const, 'K' as const, 'C' as const].flatMap(one),
+    ...['X' as const, 'T' as const, 'K' as const, 'C' as const, 'I' as const].flatMap(one),
     ...(setting.start === 'later' ? [...DAMAGE, ...OPERATOR, 'O' as const, 'M' as const].flatMap(one) : []),
   ];
 }

@@ -5,9 +5,15 @@ import { LARGE_BACKLOG } from './catch-up-large.ts';
 import type { Recipe } from './dataset-files.ts';
 import { polygons } from './large-dataset.ts';
 import { manyDatasets } from './many-datasets.ts';
-import { catchUpContest, firstLoadContest, manyContest, reloadContest } from './postgres-contests.ts';
+import {
+  catchUpContest,
+  distributedLoadContest,
+  firstLoadContest,
+  manyContest,
+  reloadContest,
+} from './postgres-contests.ts';
 import { idleContest, updateContest } from './postgres-daemon.ts';
-import { whyNoServer } from './postgres-server.ts';
+import { whyNoCitus, whyNoServer } from './postgres-server.ts';
 
 const ROWS: Readonly<Record<Size, number>> = { full: 2_000_000, quick: 2_000 };
 const COUNTIES = 1_000;
@@ -69,5 +75,21 @@ export const POSTGRES_CASES: readonly BenchCase[] = [
       { measure: 'cpuMsPerPoll', atMost: 5 },
     ],
     validate: (size, workspace, rows) => idleContest(many(size, rows), size, workspace),
+  },
+  {
+    ...common,
+    whyNot: whyNoCitus,
+    name: 'citus-first-load',
+    what: 'first start with 2 million polygons on a node of a coordinator with two workers, beside the same in PostgreSQL alone',
+    reach: [],
+    validate: (size, workspace, rows) => distributedLoadContest(large(size, rows), workspace),
+  },
+  {
+    ...common,
+    whyNot: whyNoCitus,
+    name: 'citus-update-small',
+    what: 'one version of 100 changed rows on 2 million polygons there, in a running daemon, from poll to commit',
+    reach: [],
+    validate: (size, workspace, rows) => updateContest(large(size, rows), size, workspace, 'citus'),
   },
 ];

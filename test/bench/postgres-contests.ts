@@ -8,7 +8,7 @@ import { type Contest, type Sample, WrongResultError } from './case.ts';
 import { alteredFiles, datasetFiles, type Recipe } from './dataset-files.ts';
 import { type FeedProcess, startFeedProcess } from './feed-process.ts';
 import { type Backlog, laterVersions, writeNetChange } from './later-versions.ts';
-import { BenchServer, inOwn, measurePsql } from './postgres-server.ts';
+import { BenchServer, inOwn, measurePsql, type ServerKind } from './postgres-server.ts';
 import {
   compareRows,
   psqlScript,
@@ -59,6 +59,29 @@ export async function firstLoadContest(recipe: Recipe, workspace: string): Promi
         return sample;
       }),
     [Symbol.asyncDispose]: () => disposed(feed, server),
+  };
+}
+
+/** First start with one dataset on the node of a coordinator with two workers, beside the same in PostgreSQL alone. */
+export async function distributedLoadContest(recipe: Recipe, workspace: string): Promise<Contest> {
+  const feed = await startFeedProcess(recipe, await datasetFiles(recipe));
+  const [cluster, alone] = [await BenchServer.start('citus'), await BenchServer.start()];
+  let rows: string | null = null;
+  const loadedInto = (server: BenchServer): Promise<Sample> =>
+    inEmpty(server, workspace, async (address, folder) => {
+      const sample = await measureProgram(feed, await newData(folder), folder, mirroredIn(address));
+      const found = await rowsOf(address, await shapeOf(address));
+      rows ??= found;
+      compareRows(rows, found);
+      return sample;
+    });
+  return {
+    subject: () => loadedInto(cluster),
+    reference: () => loadedInto(alone),
+    async [Symbol.asyncDispose]() {
+      await disposed(feed, cluster);
+      await alone[Symbol.asyncDispose]();
+    },
   };
 }
 
@@ -156,9 +179,13 @@ interface FirstVersion {
   readonly data: string;
 }
 
-export async function firstVersion(recipe: Recipe, workspace: string): Promise<FirstVersion> {
+export async function firstVersion(
+  recipe: Recipe,
+  workspace: string,
+  kind: ServerKind = 'alone',
+): Promise<FirstVersion> {
   const feed = await startFeedProcess(recipe, await datasetFiles(recipe));
-  const server = await BenchServer.start();
+  const server = await BenchServer.start(kind);
   const data = await newData(workspace);
   const loaded = await server.empty();
   await measureProgram(feed, data, workspace, mirroredIn(loaded));

@@ -6,6 +6,7 @@ import type { Recipe } from './dataset-files.ts';
 import type { FeedProcess } from './feed-process.ts';
 import { pollsOf } from './idle-poll.ts';
 import { disposed, firstVersion, mirroredIn } from './postgres-contests.ts';
+import type { ServerKind } from './postgres-server.ts';
 import { inFolder } from './program-run.ts';
 import { type RunningProgram, startProgram } from './running-program.ts';
 import { median } from './statistics.ts';
@@ -17,8 +18,13 @@ const UPDATES: Readonly<Record<Size, number>> = { full: 20, quick: 3 };
 const RUNS = 3;
 
 /** From the request of the poll, by the feed's clock, until the daemon has logged that the version is committed. */
-export async function updateContest(recipe: Recipe, size: Size, workspace: string): Promise<Contest> {
-  const { feed, server, data, loaded: address } = await firstVersion(recipe, workspace);
+export async function updateContest(
+  recipe: Recipe,
+  size: Size,
+  workspace: string,
+  kind: ServerKind = 'alone',
+): Promise<Contest> {
+  const { feed, server, data, loaded: address } = await firstVersion(recipe, workspace, kind);
   const updates = WARM_UPS + UPDATES[size];
   await feed.plan(recipe, { versions: RUNS * updates, changedRows: CHANGED_ROWS });
   let version = 1;

@@ -1,6 +1,7 @@
 /** The server of the cases of PostgreSQL: Debian's, with PostGIS and its defaults. Both sides use it, each in a database of its own. */
 
 import { join } from 'node:path';
+import { CITUS, startCitus } from '../../fixtures/citus-cluster.ts';
 import { DEBIAN, type PostgresServer, startPostgres, statement } from '../../fixtures/postgres-server.ts';
 import type { Sample } from './case.ts';
 import { measureScript } from './measured-process.ts';
@@ -9,16 +10,25 @@ export function whyNoServer(): string | null {
   return DEBIAN.folder === null ? `${DEBIAN.name} is not installed.` : null;
 }
 
+export function whyNoCitus(): string | null {
+  return CITUS.folder === null ? 'Citus is not installed.' : null;
+}
+
+/** PostgreSQL alone, or a coordinator with two workers. */
+export type ServerKind = 'alone' | 'citus';
+
+type Running = Pick<PostgresServer, 'database' | 'stop'>;
+
 export class BenchServer implements AsyncDisposable {
-  readonly #server: PostgresServer;
+  readonly #server: Running;
   #copies = 0;
 
-  private constructor(server: PostgresServer) {
+  private constructor(server: Running) {
     this.#server = server;
   }
 
-  static async start(): Promise<BenchServer> {
-    return new BenchServer(await startPostgres(DEBIAN));
+  static async start(kind: ServerKind = 'alone'): Promise<BenchServer> {
+    return new BenchServer(await (kind === 'citus' ? startCitus() : startPostgres(DEBIAN)));
   }
 
   /** An empty database with PostGIS. */

@@ -23,6 +23,7 @@ import { plannedColumn } from '../catalog/restored-state.ts';
 import type { ChangedKey, Comparer, ContentComparison, ShownKey, ShownKeys } from '../comparer.ts';
 import { comparisonFailure } from '../comparison-failure.ts';
 import { MAX_KEY_CHARACTERS } from '../judge-commit.ts';
+import { refuseUnended, UnendedCommitError } from './catalog/distributed.ts';
 import { qualified } from './catalog/names.ts';
 import { readCurrent } from './catalog/observed-state.ts';
 import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
@@ -136,7 +137,8 @@ class DatabaseComparer implements Comparer {
     const { datasetId, tableName, columns } = table;
     const current = await readCurrent(transaction, datasetId, postgis);
     const { live, found, recordedColumns, checksum, schemaName, isDistributed } = current;
-    if (live === null || !isPlannedFrom(live, table)) return { kind: 'moved' };
+    if (live === null || !isPlannedFrom(live, table) || (await isUnended(transaction, live)))
+      return { kind: 'moved' };
     const why =
       found === null ? `The table ${tableName} is missing.` : otherColumns(table, found.columns, postgis);
     if (why !== null) return { kind: 'other-columns', why };
@@ -151,6 +153,17 @@ class DatabaseComparer implements Comparer {
         unrecorded: isSameChecksum(checksum, actual.checksum) ? null : actual.checksum,
       };
     return { kind: 'different', ...(await findDifference(transaction, target)) };
+  }
+}
+
+/** A node learns of a commit after the coordinator. */
+async function isUnended(transaction: Transaction, live: ObservedTable): Promise<boolean> {
+  try {
+    await refuseUnended(transaction, live);
+    return false;
+  } catch (error) {
+    if (error instanceof UnendedCommitError) return true;
+    throw error;
   }
 }
 

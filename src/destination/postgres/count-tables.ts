@@ -4,6 +4,7 @@ import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
 import { identifier, numberAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import type { Checksum } from '../catalog/cells.ts';
 import type { CountedDataset, CountedKeys, CountedTable, StrayColumn } from '../reader.ts';
+import { refuseUnended } from './catalog/distributed.ts';
 import { type Named, qualified } from './catalog/names.ts';
 import { readTables, writeChecksum } from './catalog/observed-state.ts';
 import type { Transaction } from './connection.ts';
@@ -25,6 +26,7 @@ export async function countDatasets(
   const counted: CountedDataset[] = [];
   for (const { observed, checksum } of datasetIds.flatMap((id) => tables.get(id) ?? [])) {
     const table = await countOne(transaction, postgis, observed, checksum);
+    await refuseUnended(transaction, observed);
     counted.push({ observed, table, damage: null });
     if (isEnough()) break;
   }

@@ -18,6 +18,7 @@ import type {
   Rendered,
   SimulatedRollback,
 } from '../reader.ts';
+import { UnendedCommitError } from './catalog/distributed.ts';
 import { LIVE_SCHEMA } from './catalog/names.ts';
 import {
   hasCatalog,
@@ -67,7 +68,7 @@ export async function openPostgresReader(options: PostgresReaderOptions): Promis
     );
     if (found !== null) {
       connection.noteCitus(found.citus !== null);
-      return new PostgresReader(connection, place, found.postgis);
+      return new PostgresReader(connection, place, found.postgis, options.clock);
     }
   } catch (error) {
     await connection.close();
@@ -81,11 +82,13 @@ class PostgresReader implements DestinationReader {
   readonly #connection: Connection;
   readonly #place: string;
   readonly #postgis: Postgis | null;
+  readonly #clock: Clock;
 
-  constructor(connection: Connection, place: string, postgis: Postgis | null) {
+  constructor(connection: Connection, place: string, postgis: Postgis | null, clock: Clock) {
     this.#connection = connection;
     this.#place = place;
     this.#postgis = postgis;
+    this.#clock = clock;
   }
 
   observed(): Promise<ObservedState> {
@@ -97,7 +100,7 @@ class PostgresReader implements DestinationReader {
   }
 
   count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]> {
-    return this.#reading((transaction) => countDatasets(transaction, this.#postgis, datasetIds, isEnough));
+    return this.#ended((transaction) => countDatasets(transaction, this.#postgis, datasetIds, isEnough));
   }
 
   bytes(): Promise<number> {
@@ -264,6 +267,20 @@ class PostgresReader implements DestinationReader {
     return await this.#translated(this.#connection.transaction(work, options));
   }
 
+  /** Reads again where a node has not ended a commit yet. @throws DestinationError where it does not for long */
+  async #ended<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#reading(work);
+      } catch (error) {
+        if (!(error instanceof UnendedCommitError)) throw error;
+        if (attempt === MAX_READINGS)
+          throw destinationError(new PostgresError('node-unavailable', error.message, error), this.#place);
+        await this.#clock.sleep(BETWEEN_READINGS_MS);
+      }
+    }
+  }
+
   async #translated<T>(reading: Promise<T>): Promise<T> {
     try {
       return await reading;
@@ -276,6 +293,10 @@ class PostgresReader implements DestinationReader {
     await this.#connection.close();
   }
 }
+
+/** A commit is ended on its node within milliseconds. */
+const MAX_READINGS = 50;
+const BETWEEN_READINGS_MS = 100;
 
 const DECLARE = 'DECLARE shown NO SCROLL CURSOR FOR';
 /** The code of a statement that would write. */

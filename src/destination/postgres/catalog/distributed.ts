@@ -8,12 +8,14 @@
  */
 
 import { Readable } from 'node:stream';
+import type { ObservedTable } from '../../../model/write-jobs.ts';
 import { identifier, integer, numberAt, text } from '../../../staging/engine/sql.ts';
 import type { Transaction } from '../connection.ts';
 import { PostgresError } from '../errors.ts';
 import { isLocked } from '../lock-waits.ts';
 import { waitAtMost } from '../settings.ts';
-import { type Named, type Place, qualified } from './names.ts';
+import { type Place, qualified } from './names.ts';
+import { hasCitus, isDistributedSchema } from './observed-state.ts';
 
 /** The names of tables of datasets have no such character. */
 const STATES = 'feed_sync~states';
@@ -57,16 +59,27 @@ export async function writeState(
   await transaction.copyIn(`COPY ${states} FROM STDIN (FORMAT csv)`, Readable.from([row]));
 }
 
-/** Reads which commit the rows on the node are of; null where it does not say. */
-export async function readState(
+/** The rows on a node are not those of the newest commit in the catalog: that one, or a later one, is being ended there. */
+export class UnendedCommitError extends Error {
+  override readonly name = 'UnendedCommitError';
+}
+
+/**
+ * Refuses rows that are of another commit than the catalog says: a node learns of a commit after the coordinator. All is read in one
+ * snapshot of the node. @throws UnendedCommitError
+ */
+export async function refuseUnended(
   transaction: Transaction,
-  { schemaName }: Named,
-  datasetId: string,
-): Promise<number | null> {
+  { datasetId, schemaName, commitNumber }: ObservedTable,
+): Promise<void> {
+  if (!(await hasCitus(transaction)) || !(await isDistributedSchema(transaction, schemaName))) return;
   const [row] = await transaction.rows(
     `SELECT commit_number FROM ${statesOf(schemaName)} WHERE dataset_id = ${text(datasetId)}`,
   );
-  return row === undefined ? null : numberAt(row, 0);
+  if (row === undefined || numberAt(row, 0) === commitNumber) return;
+  throw new UnendedCommitError(
+    `The node has the rows of commit ${numberAt(row, 0)} of ${datasetId}, and the catalog commit ${commitNumber}.`,
+  );
 }
 
 /** Has the coordinator end what a node has prepared. Where the role may not, Citus does it by itself within a minute. */

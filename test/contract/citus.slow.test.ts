@@ -144,10 +144,14 @@ describe.skipIf(CITUS.folder === null)('a database whose schemas Citus distribut
     expect(committed).toMatchObject(COMMITTED);
     expect(await commitsOf(world, TEXAS)).toEqual([['1'], ['2']]);
     expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(3);
+    const reader = await openReaderOf(world.address);
+    const counted = () => reader.count([TEXAS], () => true);
+    await expect(counted()).rejects.toMatchObject({ code: 'destination_unavailable' });
     publish(texas, [4, 'four'], [5, 'five']);
     expect(await world.apply(texas)).toMatchObject(COMMITTED);
     expect(await commitsOf(world, TEXAS)).toEqual([['1'], ['2'], ['3']]);
     expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(5);
+    expect(await counted()).toMatchObject([{ table: { rowCount: 5, hasRecordedChecksum: true } }]);
   });
 
   it('a worker that is lost while it prepares a commit has nothing of it after its return', async () => {

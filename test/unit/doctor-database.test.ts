@@ -21,6 +21,7 @@ const SOUND: ExaminedServer = {
   areTriggersOff: false,
   postgis: { schema: 'public', version: '3.5' },
   citus: null,
+  mayRecover: true,
   missingRights: [],
   isSuperuser: false,
   mayCreateSchemas: false,
@@ -52,6 +53,7 @@ describe('the findings of doctor about a PostgreSQL server', () => {
     [{ unknownReaders: ['qgis'] }, 'readers', 'problem', 78],
     [{ clockAheadMs: -60_000 }, 'clock', 'warning', 0],
     [{ postgis: null }, 'PostGIS', 'warning', 0],
+    [{ citus: '13.2-1', mayRecover: false }, 'Citus', 'warning', 0],
     [{ blockers: [{ pid: 7, who: 'ann, psql', minutes: 20 }] }, 'locks', 'warning', 0],
     [{ pastHolders: [{ what: 'view past', on: 'history.parcels__2' }] }, 'history', 'warning', 0],
   ] as const)('judges a server with %j under "%s" as a %s', (fault, about, state, exitCode) => {

@@ -14,6 +14,7 @@ import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import { formatDuration, plural } from '../../lib/units.ts';
 import { ConfigurationError } from '../../model/errors.ts';
 import type { SchemaRule } from '../../model/naming.ts';
+import { identifier } from '../../staging/engine/sql.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
 import { type Facts, type Finding, findingOf, ok, problem, warning } from './check.ts';
 import { judgeHistory, judgeSchemas, judgeTables } from './content.ts';
@@ -114,7 +115,15 @@ export function judgeServer(examined: ExaminedServer, place: string): readonly F
         )
       : ok('PostGIS', `${postgis.version} in the schema ${postgis.schema}`),
   );
-  return [...findings, ...judgeLocks(examined), ...judgePast(examined)];
+  return [...findings, ...judgeCitus(examined), ...judgeLocks(examined), ...judgePast(examined)];
+}
+
+function judgeCitus({ citus, mayRecover, role }: ExaminedServer): readonly Finding[] {
+  if (citus === null) return [];
+  if (mayRecover) return [ok('Citus', citus)];
+  const found = `${citus}: the role may not end what a node that was lost has prepared, and waits a minute for Citus to do it.`;
+  const hint = `GRANT EXECUTE ON FUNCTION pg_catalog.recover_prepared_transactions() TO ${identifier(role)}`;
+  return [warning('Citus', found, hint)];
 }
 
 /** The settings that no session of feed-sync can set for itself. */

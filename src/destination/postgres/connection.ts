@@ -152,11 +152,9 @@ export class Connection implements Transaction {
       ...waits
     }: TransactionOptions,
   ): Promise<T> {
-    await this.begin([
-      ...firstStatements(searchPath, { ...this.#options, ...waits, isCitus: this.#isCitus }),
-      ...(isReadOnly ? ['SET TRANSACTION READ ONLY'] : []),
-      ...(isSnapshot ? ['SET TRANSACTION ISOLATION LEVEL REPEATABLE READ'] : []),
-    ]);
+    const isCitus = this.#isCitus;
+    const beginning = { ...this.#options, ...waits, isCitus, isReadOnly, isSnapshot };
+    await this.begin(firstStatements(searchPath, beginning));
     let result: T;
     try {
       result = await work(this);

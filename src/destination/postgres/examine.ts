@@ -34,6 +34,8 @@ export interface ExaminedServer extends Server {
   readonly mayCreateSchemas: boolean;
   /** Roles of `destination.readers` that do not exist. */
   readonly unknownReaders: readonly string[];
+  /** Whether the role may have Citus end what a node has prepared; true without Citus. */
+  readonly mayRecover: boolean;
   /** Whether a pooler such as PgBouncer stands between. */
   readonly isPooled: boolean;
   /** Settings of the server with which it may lose, or hide, what it has: `fsync = off`. */
@@ -83,6 +85,7 @@ export async function examineServer(options: ExamineOptions): Promise<ExaminedSe
           ...server,
           missingRights: await missingRights(transaction, isThere),
           isSuperuser: booleanAt(row, 1),
+          mayRecover: server.citus === null || (await mayRecover(transaction)),
           mayCreateSchemas: booleanAt(row, 2),
           unknownReaders: await unknownRoles(transaction, readers),
           isPooled,
@@ -138,6 +141,12 @@ async function mayRead(
   const name = text(catalogTable(table));
   const [[isAllowed] = []] = await transaction.rows(`SELECT has_table_privilege(${name}, 'SELECT')`);
   return isAllowed === true;
+}
+
+async function mayRecover(transaction: Transaction): Promise<boolean> {
+  const right = `has_function_privilege('pg_catalog.recover_prepared_transactions()', 'EXECUTE')`;
+  const [row = []] = await transaction.rows(`SELECT ${right}`);
+  return booleanAt(row, 0);
 }
 
 async function unknownRoles(
@@ -242,6 +251,9 @@ export function setUpScript({ role, database, readers, makesSchemas }: SetUp): s
     'CREATE EXTENSION IF NOT EXISTS postgis;',
     `GRANT ${rights} ON DATABASE ${identifier(database)} TO ${owner};`,
     ...SCHEMAS.map((name) => `CREATE SCHEMA IF NOT EXISTS ${identifier(name)} AUTHORIZATION ${owner};`),
+    '-- With Citus: ends what a node that was lost has prepared.',
+    `SELECT ${text(`GRANT EXECUTE ON FUNCTION pg_catalog.recover_prepared_transactions() TO ${owner}`)}
+      WHERE EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus') \\gexec`,
     '',
   ].join('\n');
 }

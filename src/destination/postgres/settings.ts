@@ -57,16 +57,27 @@ export interface Waits {
   readonly lockWaitMs?: number;
 }
 
+interface Beginning extends Waits, ForNodes {
+  readonly isReadOnly?: boolean;
+  /** Whether all statements see the same state. */
+  readonly isSnapshot?: boolean;
+}
+
+/** What a transaction is stands in its first statement: a node is sent it before any setting. */
+function begin(isSnapshot: boolean): string {
+  return `BEGIN ISOLATION LEVEL ${isSnapshot ? 'REPEATABLE READ' : 'READ COMMITTED'}`;
+}
+
 /**
  * Returns the first statements of a transaction: literals have no escapes, and no name means an object of another schema.
  * `searchPath` is SQL.
  */
 export function firstStatements(
   searchPath: string,
-  { answerMs, lockWaitMs, isCitus = false }: Waits & ForNodes,
+  { answerMs, lockWaitMs, isCitus = false, isReadOnly = false, isSnapshot = false }: Beginning,
 ): readonly string[] {
   return [
-    'BEGIN ISOLATION LEVEL READ COMMITTED',
+    `${begin(isSnapshot)}${isReadOnly ? ' READ ONLY' : ''}`,
     ...(isCitus ? ON_NODES : []),
     // A server may have a limit that is over before the others are set.
     ...limits(answerMs),
@@ -110,7 +121,7 @@ export function firstStatementsOfQuery(
   }: Required<ForNodes> & { readonly isReadOnly: boolean; readonly limitMs: number },
 ): readonly string[] {
   return [
-    `BEGIN ISOLATION LEVEL REPEATABLE READ ${isReadOnly ? 'READ ONLY' : 'READ WRITE'}`,
+    `${begin(true)} ${isReadOnly ? 'READ ONLY' : 'READ WRITE'}`,
     ...(isCitus ? ON_NODES : []),
     `SET LOCAL statement_timeout = ${integer(limitMs)}`,
     ...NOTICED,

@@ -340,6 +340,20 @@ describe.each(KINDS)('F76 tables dropped from $name', ({ name, schema, cascade, 
     },
   );
 
+  it.runIf(name === 'PostgreSQL')(
+    'F76 a dropped table moves into the schema that it is to have',
+    async () => {
+      const { drop, once, rows, line, configure } = await installation(HISTORY);
+      configure(`destination: {schemas: [{datasets: "${PARCELS}", schema: "others"}]}`);
+      await drop(PARCELS);
+      expect(await line.run('resync', PARCELS, '--move', '--yes')).toMatchObject({ exitCode: 0 });
+      await once();
+      expect(await rows(`SELECT count(*)::varchar FROM others.${PARCELS}`)).toEqual([['5']]);
+      expect(await line.run('verify')).toMatchObject({ exitCode: 0 });
+      expect((await once()).stdout).toContain('up to date');
+    },
+  );
+
   it.runIf(name === 'PostgreSQL')('F76 loads every table again whose schema was dropped', async () => {
     const { byHand, once, expectEqual } = await installation(HISTORY);
     await byHand('DROP SCHEMA feeds CASCADE');

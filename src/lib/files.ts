@@ -4,16 +4,7 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import {
-  closeSync,
-  fdatasync,
-  openSync,
-  readSync,
-  type Stats,
-  type StatsFs,
-  statfsSync,
-  statSync,
-} from 'node:fs';
+import { closeSync, openSync, readSync, type Stats, type StatsFs, statfsSync, statSync } from 'node:fs';
 import {
   chown,
   copyFile,
@@ -24,14 +15,13 @@ import {
   mkdtemp,
   open,
   readdir,
-  readlink,
   rename,
   rm,
   stat,
   statfs,
 } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { getSystemErrorMessage, promisify } from 'node:util';
+import { getSystemErrorMessage } from 'node:util';
 
 const DIRECTORY_MODE = 0o700;
 const FILE_MODE = 0o600;
@@ -160,21 +150,6 @@ export function openForWriting(
 /** Waits until the disk has stored the file; `data` leaves out metadata such as the time of writing. */
 export function syncFile(name: string, file: FileHandle, what: 'all' | 'data'): Promise<void> {
   return durable(name, () => (what === 'all' ? file.sync() : file.datasync()));
-}
-
-/** Where Linux lists the files that this process has open. */
-const OPEN_FILES = '/proc/self/fd';
-
-/**
- * Waits until the disk has what this process has written so far to a file that a library has open. Uses the library's own descriptor:
- * closing another one would end the locks that this process has on the file. Does nothing where no descriptor of the file is found.
- * @throws the system's error, which nobody else gets to know.
- */
-export async function syncOpenFile(path: string): Promise<void> {
-  for (const name of await readdir(OPEN_FILES).catch(() => [])) {
-    const found = await readlink(join(OPEN_FILES, name)).catch(() => null);
-    if (found === path) return await promisify(fdatasync)(Number(name));
-  }
 }
 
 /**

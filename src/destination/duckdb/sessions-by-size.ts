@@ -38,7 +38,6 @@ export class WriteSessionsBySize {
         ...engineOptions,
         threads,
         inAnyOrder: size === 'large',
-        ...(size === 'large' ? { syncBehind: options } : {}),
         temporaryDirectory: temporaryDirectory(options.dataDirectory, size),
       });
     const { threads } = engineOptions;

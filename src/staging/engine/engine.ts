@@ -16,15 +16,13 @@ import {
 } from '@duckdb/node-api';
 import { assert } from '../../lib/assert.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { systemCode } from '../../lib/files.ts';
 import {
   DiskFilledError,
   type FreeSpaceGuard,
   refuseIfFilled,
   whileSpaceIsFree,
 } from '../../lib/free-space.ts';
-import { type SyncBehind, syncingBehind } from '../../lib/sync-behind.ts';
-import { DuckDbError, diagnose, diagnoseSync } from './errors.ts';
+import { DuckDbError, diagnose } from './errors.ts';
 import { identifier, text, textList } from './sql.ts';
 
 /** DuckDB ignores an interruption that arrives before the statement has begun, so it is repeated until the call ends. */
@@ -88,8 +86,6 @@ export interface EngineOptions {
   readonly compressesTexts?: boolean;
   /** Guards the free space of the disks during large writes; none by default. */
   readonly guard?: FreeSpaceGuard;
-  /** The attached file that the disk stores during large writes, and not only at their COMMIT; none by default. */
-  readonly syncBehind?: SyncBehind;
 }
 
 export type Row = readonly JS[];
@@ -175,12 +171,10 @@ export class Engine {
 
   async #guarded(sql: string, before: (guard: FreeSpaceGuard) => Promise<void>): Promise<void> {
     const { guard } = this.#options;
-    if (guard === undefined) return await this.#syncingBehind(() => this.run(sql));
+    if (guard === undefined) return await this.run(sql);
     try {
       await before(guard);
-      await whileSpaceIsFree(guard, (signal) =>
-        this.#syncingBehind(() => this.use((connection) => connection.run(sql), signal)),
-      );
+      await whileSpaceIsFree(guard, (signal) => this.use((connection) => connection.run(sql), signal));
     } catch (error) {
       throw error instanceof DiskFilledError
         ? new DuckDbError('no-space', false, error.message, error)
@@ -228,18 +222,6 @@ export class Engine {
       throw this.#noted(error);
     } finally {
       beside?.closeSync();
-    }
-  }
-
-  /** The diagnosis of a failed sync becomes the error of the statement. */
-  async #syncingBehind(statement: () => Promise<unknown>): Promise<void> {
-    const { syncBehind } = this.#options;
-    try {
-      await (syncBehind === undefined ? statement() : syncingBehind(syncBehind, statement));
-    } catch (error) {
-      if (systemCode(error) === null) throw error;
-      this.#invalidated = true;
-      throw diagnoseSync(error);
     }
   }
 

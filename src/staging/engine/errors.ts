@@ -6,7 +6,7 @@
 
 import { dirname } from 'node:path';
 import { getSystemErrorName } from 'node:util';
-import { freeBytes, systemCode, systemReason, whyFull } from '../../lib/files.ts';
+import { freeBytes, whyFull } from '../../lib/files.ts';
 import { formatBytes } from '../../lib/units.ts';
 import {
   asError,
@@ -109,15 +109,6 @@ export function diagnose(thrown: unknown): DuckDbError {
   const original = thrown instanceof Error ? thrown.message : String(thrown);
   const { kind, message, systemError } = parse(original);
   return new DuckDbError(faultOf(kind, message, systemError), ENDS_INSTANCE.has(kind), message, thrown);
-}
-
-/**
- * Diagnoses a failed sync of the file that DuckDB writes to. DuckDB does not know what is not on the disk, as after a failed sync of its
- * own, so the instance is reopened.
- */
-export function diagnoseSync(error: unknown): DuckDbError {
-  const fault = ERROR_BY_SYSTEM_ERROR.get(systemCode(error) ?? '') ?? 'gave-up';
-  return new DuckDbError(fault, true, `Could not sync the file: ${systemReason(error)}`, error);
 }
 
 function faultOf(kind: string, message: string, systemError: string | null): Fault {

@@ -265,14 +265,6 @@ export const MIRROR: Area = {
       tests: ['unit/duckdb-load-large.slow.test.ts'],
     },
     {
-      name: 'a sync of the mirror that fails during a load is not reported',
-      file: 'src/lib/sync-behind.ts',
-      text: 'if (failed !== null) throw failed.error;',
-      instead: '',
-      breaks: ['F59'],
-      tests: ['unit/sync-behind.test.ts'],
-    },
-    {
       name: 'the threads of DuckDB are back before a checkpoint has begun',
       file: 'src/staging/engine/engine.ts',
       text: 'begun.then(() => this.#bringBackThreads()),',

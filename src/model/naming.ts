@@ -19,17 +19,21 @@ const NAMELESS = '_';
 
 /**
  * Returns the name of a dataset's table: lower case, with `_` for everything but `[a-z0-9_]`, with `_` before a leading digit,
- * cut to 63 bytes. A taken name gets `_` and 8 hex digits of the id's sha256 at its end, within 63 bytes.
+ * cut to `maxBytes`. A taken name gets `_` and 8 hex digits of the id's sha256 at its end, within as many.
  *
  * `taken` contains lower-case names. When the longer name is taken as well, more digits are used.
  */
-export function tableNameFor(datasetId: string, taken: ReadonlySet<string>): string {
-  const plain = plainTableName(datasetId);
+export function tableNameFor(
+  datasetId: string,
+  taken: ReadonlySet<string>,
+  maxBytes = MAX_TABLE_NAME_BYTES,
+): string {
+  const plain = plainTableName(datasetId).slice(0, maxBytes);
   if (!taken.has(plain)) return plain;
   const digest = createHash('sha256').update(datasetId).digest('hex');
   for (let digits = DIGEST_DIGITS; digits < digest.length; digits += 1) {
     const ending = `_${digest.slice(0, digits)}`;
-    const name = plain.slice(0, MAX_TABLE_NAME_BYTES - ending.length) + ending;
+    const name = plain.slice(0, maxBytes - ending.length) + ending;
     if (!taken.has(name)) return name;
   }
   throw new RangeError(`No free table name for the dataset ${datasetId}`);

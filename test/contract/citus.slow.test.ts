@@ -92,6 +92,18 @@ describe.skipIf(CITUS.folder === null)('a database whose schemas Citus distribut
     expect(await reader.bytes?.()).toBeGreaterThan(100_000);
   });
 
+  it('gives tables names of at most 50 bytes, because nodes put a number behind them', async () => {
+    const { world } = await twoStates();
+    const datasetIds = ['a', 'b'].map((end) => `us-tx-${'x'.repeat(60)}-${end}`);
+    await world.destination.enroll({ ...ENROLMENT, datasetIds });
+    for (const datasetId of datasetIds) await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), datasetId);
+    const { datasets } = await world.destination.has();
+    const names = datasetIds.map((datasetId) => datasets.get(datasetId)?.tableName ?? '');
+    expect(names.map((name) => name.length)).toEqual([50, 50]);
+    expect(new Set(names).size).toBe(2);
+    for (const name of names) expect(await rowsOf(world, `us_tx.${name}`)).toHaveLength(3);
+  });
+
   it('commits rows to the nodes that are there while another one is down, and to that once it is back', async () => {
     const { world, texas, ohio, node } = await twoStates();
     const worker = await node('us_oh');

@@ -23,6 +23,7 @@ describe('F38 names of tables', () => {
 
   it('cuts table names to 63 bytes', () => {
     expect(tableNameFor('a'.repeat(5_000), none)).toBe('a'.repeat(63));
+    expect(tableNameFor('a'.repeat(5_000), none, 50)).toBe('a'.repeat(50));
     expect(tableNameFor(`1${'a'.repeat(5_000)}`, none)).toBe(`_1${'a'.repeat(61)}`);
   });
 

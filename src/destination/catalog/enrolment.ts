@@ -77,11 +77,12 @@ export function newNames(
   names: ReadonlyMap<string, string>,
   datasetIds: readonly string[],
   existing: readonly string[],
+  maxBytes?: number,
 ): ReadonlyMap<string, string> {
   const taken = new Set([...names.values(), ...existing]);
   const given = new Map<string, string>();
   for (const id of new Set(lackNames(names, datasetIds))) {
-    const name = tableNameFor(id, taken);
+    const name = tableNameFor(id, taken, maxBytes);
     given.set(id, name);
     taken.add(name);
   }

@@ -302,6 +302,9 @@ export async function readLiveSchemas(transaction: Transaction): Promise<readonl
   return rows.map((row) => textAt(row, 0));
 }
 
+/** On its node a table has a number behind its name, as have those beside it. */
+const MAX_NAME_BYTES_ON_NODES = 50;
+
 /** Gives the datasets without a name one, in the order of the list: none that an object in `schemas` has. */
 export async function giveNames(
   transaction: Transaction,
@@ -313,7 +316,9 @@ export async function giveNames(
   const existing = (await transaction.rows(selectTableNames(...searched))).map((row) => textAt(row, 0));
   // The name of a union without members is taken, too.
   const unions = recordedUnions(await transaction.rows(selectMeta()));
-  const given = newNames(names, datasetIds, [...existing, ...unions.keys(), IMPOSSIBLE_NAME]);
+  const taken = [...existing, ...unions.keys(), IMPOSSIBLE_NAME];
+  const maxBytes = (await hasCitus(transaction)) ? MAX_NAME_BYTES_ON_NODES : MAX_TABLE_NAME_BYTES;
+  const given = newNames(names, datasetIds, taken, maxBytes);
   for (const statement of statementsOf([insertRows('names', [...given])])) await transaction.run(statement);
   return given;
 }

@@ -141,7 +141,7 @@ describe.skipIf(CITUS.folder === null)('a database whose schemas Citus distribut
     await vi.waitUntil(async () => (await count())[0]?.[0] === '1', { timeout: 30_000, interval: 20 });
   }
 
-  it('a worker that is lost before it learns of a commit has it after its return', async () => {
+  it('F74 a worker that is lost before it learns of a commit has it after its return', async () => {
     const { world, texas, node } = await twoStates();
     const { coordinator } = present(cluster, 'the cluster runs');
     const worker = await node('us_tx');
@@ -166,7 +166,7 @@ describe.skipIf(CITUS.folder === null)('a database whose schemas Citus distribut
     expect(await counted()).toMatchObject([{ table: { rowCount: 5, hasRecordedChecksum: true } }]);
   });
 
-  it('a worker that is lost while it prepares a commit has nothing of it after its return', async () => {
+  it('F74 a worker that is lost while it prepares a commit has nothing of it after its return', async () => {
     const { world, texas, node } = await twoStates();
     const worker = await node('us_tx');
     publish(texas, [4, 'four']);

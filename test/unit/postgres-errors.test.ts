@@ -9,8 +9,8 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { errorCodeOf, errorEntryOf } from '../../src/model/errors.ts';
 
-function serverError(code: string) {
-  return diagnose(Object.assign(new DatabaseError('said by the server', 0, 'error'), { code }));
+function serverError(code: string, routine = 'ExecMain') {
+  return diagnose(Object.assign(new DatabaseError('said by the server', 0, 'error'), { code, routine }));
 }
 
 describe('an error of PostgreSQL', () => {
@@ -37,6 +37,17 @@ describe('an error of PostgreSQL', () => {
     const error = datasetError(serverError(code), 'db');
     const { scope, exitCode } = errorEntryOf(error);
     expect([errorCodeOf(error), scope, exitCode]).toEqual(expected);
+  });
+
+  it.each([
+    ['is full', '53100', 'dataset_storage_failed', 74],
+    ['cannot be reached', '08006', 'node_unavailable', 75],
+    ['ends', '57P01', 'node_unavailable', 75],
+    ['is lost without a word', 'XX000', 'node_unavailable', 75],
+  ])('holds up the datasets of one node alone where it %s (%s)', (_, code, ...expected) => {
+    const error = datasetError(serverError(code, 'ReportResultError'), 'db');
+    const { scope, exitCode } = errorEntryOf(error);
+    expect([errorCodeOf(error), exitCode, scope]).toEqual([...expected, 'part']);
   });
 
   it.each([

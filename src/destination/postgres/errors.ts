@@ -185,7 +185,7 @@ export function destinationError(error: unknown, place: string): Error {
   return asError(error);
 }
 
-/** The disk is full: also the smallest of the other datasets finds no space. */
+/** The disk is full: also the smallest of the other datasets finds no space, but for those of other nodes. */
 const DISK_FULL = '53100';
 const MAKE_ROOM = 'Make room on the disk of the server; the next catch-up goes on by itself.';
 const DEADLOCK = '40P01';
@@ -201,7 +201,7 @@ export function datasetError(error: unknown, place: string): Error {
   const { fault, sqlState } = error;
   if (fault === 'locked' || sqlState === DEADLOCK) return locked(error, place, 'table_locked');
   if (sqlState === SERIALIZATION_FAILURE) return notSerialized(error, place);
-  if (sqlState === DISK_FULL) return destinationError(error, place);
+  if (sqlState === DISK_FULL && !OF_NODES.has(error.routine ?? '')) return destinationError(error, place);
   switch (fault) {
     // A limit for the statements of our role, or a damaged block of the table. The catalog and COMMIT say so where more is wrong.
     case 'node-unavailable':

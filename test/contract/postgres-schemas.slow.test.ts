@@ -3,8 +3,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
-import { describe, expect, it } from 'vitest';
-import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CITUS, type CitusCluster, startCitus } from '../../fixtures/citus-cluster.ts';
+import { EMBEDDED, type PostgresServer, statement } from '../../fixtures/postgres-server.ts';
+import { present } from '../../src/lib/assert.ts';
 import { localInstallation } from '../support/local-installation.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
@@ -16,48 +18,52 @@ const PERMITS = 'us-az-pima-permits';
 const COUNT = 'SELECT count(*) AS rows FROM us_tx_travis_parcels';
 const RULES = '{datasets: "us-tx-*-parcels", schema: "texas"}, {datasets: "us-*-*-*", schema: "us_{1}_{2}"}';
 
+/** An installation whose mirror is a new database of the server. */
+async function installedAt(server: Pick<PostgresServer, 'database'>, ...datasetIds: readonly string[]) {
+  const feed = await startedFeed();
+  publishSmall(feed, datasetIds);
+  const address = await server.database();
+  const { home, run } = localInstallation({
+    feed,
+    environment: {
+      FEED_SYNC_LOG_LEVEL: 'warn',
+      FEED_SYNC_LOG_FORMAT: 'json',
+      FEED_SYNC_DESTINATION_URL: address,
+      PATH: process.env['PATH'] ?? '',
+    },
+  });
+  return {
+    feed,
+    address,
+    run,
+    /** Writes the rules into the file of settings. */
+    configure(rules: string, more = ''): void {
+      const text = (rules === '' ? '' : `destination: {schemas: [${rules}]}\n`) + more;
+      writeFileSync(join(home, 'feed-sync.yaml'), text);
+    },
+    async once(): Promise<void> {
+      await feed.prepareSnapshots();
+      const { exitCode, stderr } = await run('once');
+      expect(exitCode, stderr).toBe(0);
+    },
+    /** The tables of the mirror as the catalog has them, each of which is there. */
+    async places(): Promise<readonly string[]> {
+      const rows = await statement(
+        address,
+        `SELECT schema_name || '.' || table_name, to_regclass(schema_name || '.' || table_name) IS NOT NULL
+          FROM feed_sync.datasets ORDER BY 1`,
+      );
+      expect(rows.filter(([, isThere]) => isThere !== 't')).toEqual([]);
+      return rows.map(([place]) => String(place));
+    },
+  };
+}
+
+if (CITUS.folder === null) process.stderr.write('SKIPPED: Citus is not installed.\n');
+
 describe.skipIf(EMBEDDED.folder === null)(`destination.schemas with ${EMBEDDED.name}`, () => {
   const server = postgresOfTests(EMBEDDED);
-
-  async function installed(...datasetIds: readonly string[]) {
-    const feed = await startedFeed();
-    publishSmall(feed, datasetIds);
-    const address = await server.database();
-    const { home, run } = localInstallation({
-      feed,
-      environment: {
-        FEED_SYNC_LOG_LEVEL: 'warn',
-        FEED_SYNC_LOG_FORMAT: 'json',
-        FEED_SYNC_DESTINATION_URL: address,
-        PATH: process.env['PATH'] ?? '',
-      },
-    });
-    return {
-      feed,
-      address,
-      run,
-      /** Writes the rules into the file of settings. */
-      configure(rules: string, more = ''): void {
-        const text = (rules === '' ? '' : `destination: {schemas: [${rules}]}\n`) + more;
-        writeFileSync(join(home, 'feed-sync.yaml'), text);
-      },
-      async once(): Promise<void> {
-        await feed.prepareSnapshots();
-        const { exitCode, stderr } = await run('once');
-        expect(exitCode, stderr).toBe(0);
-      },
-      /** The tables of the mirror as the catalog has them, each of which is there. */
-      async places(): Promise<readonly string[]> {
-        const rows = await statement(
-          address,
-          `SELECT schema_name || '.' || table_name, to_regclass(schema_name || '.' || table_name) IS NOT NULL
-            FROM feed_sync.datasets ORDER BY 1`,
-        );
-        expect(rows.filter(([, isThere]) => isThere !== 't')).toEqual([]);
-        return rows.map(([place]) => String(place));
-      },
-    };
-  }
+  const installed = (...datasetIds: readonly string[]) => installedAt(server, ...datasetIds);
 
   it('tables are in the schemas that destination.schemas says at their first load, and doctor names the others', async () => {
     const { configure, once, places, run, feed } = await installed(TRAVIS, PERMITS);
@@ -196,5 +202,49 @@ describe.skipIf(EMBEDDED.folder === null)(`destination.schemas with ${EMBEDDED.n
     await statement(address, 'DROP VIEW texas.us_tx_travis_parcels');
     await once();
     expect(await places()).toEqual(['texas.us_tx_travis_parcels']);
+  });
+});
+
+describe.skipIf(CITUS.folder === null)('destination.schemas with Citus', () => {
+  let cluster: CitusCluster | null = null;
+  beforeAll(async () => {
+    cluster = await startCitus();
+  });
+  afterAll(async () => {
+    await cluster?.stop();
+  });
+
+  it('resync --move copies a table with its past to another node, and stays where a view of a reader hangs on it', async () => {
+    const server = present(cluster, 'the cluster runs');
+    const { configure, once, places, run, feed, address } = await installedAt(server, TRAVIS, PERMITS);
+    const HISTORY = 'history: {datasets: ["*"]}\n';
+    configure('{datasets: "us-*-*-*", schema: "us_{1}"}', HISTORY);
+    await once();
+    expect(await places()).toEqual(['us_az.us_az_pima_permits', 'us_tx.us_tx_travis_parcels']);
+    const [[newest] = []] = await statement(address, 'SELECT max(commit_number) FROM feed_sync.commits');
+    feed.publisher.publish(TRAVIS, smallContent(numberedRows(3)));
+    configure(RULES, HISTORY);
+    await statement(address, 'CREATE VIEW us_tx.mine AS SELECT id FROM us_tx.us_tx_travis_parcels');
+    expect(await run('resync', '--move', TRAVIS)).toMatchObject({ exitCode: 0 });
+    const refused = await run('once');
+    expect([refused.exitCode, refused.stderr]).toEqual([77, expect.stringContaining('us_tx.mine')]);
+    expect(await places()).toEqual(['us_az.us_az_pima_permits', 'us_tx.us_tx_travis_parcels']);
+    await statement(address, 'DROP VIEW us_tx.mine');
+    await once();
+    expect(await places()).toEqual(['texas.us_tx_travis_parcels', 'us_az.us_az_pima_permits']);
+    const count = async (from: string) => (await statement(address, `SELECT count(*) FROM ${from}`))[0]?.[0];
+    expect(await count('texas.us_tx_travis_parcels')).toBe('3');
+    const [[log = ''] = []] = await statement(
+      address,
+      `SELECT log_name FROM feed_sync.history_logs WHERE dataset_id = '${TRAVIS}'`,
+    );
+    expect(log).toMatch(/^texas\./);
+    expect(await count(`${log}_as_of_commit(${newest})`)).toBe('2');
+    const left = `pg_class WHERE relnamespace = 'us_tx'::regnamespace AND relkind = 'r' AND relname LIKE 'us_%'`;
+    expect(await count(left)).toBe('0');
+    feed.publisher.publish(TRAVIS, smallContent(numberedRows(4)));
+    await once();
+    expect(await count('texas.us_tx_travis_parcels')).toBe('4');
+    expect(await count(`${log}_as_of_commit(${newest})`)).toBe('2');
   });
 });

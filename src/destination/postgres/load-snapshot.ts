@@ -24,19 +24,11 @@ import { refuseTooManyColumns, withPossibleNames } from './column-names.ts';
 import type { Transaction } from './connection.ts';
 import { datasetError, PostgresError, sentence } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
-import { moveTable, newPlace } from './move-table.ts';
+import { completeTable, moveTable, newPlace } from './move-table.ts';
 import { logOfCommit } from './past/commit-log.ts';
 import { freezeKept } from './past/history.ts';
 import { analyzeStage, makeStage, stageOf, stageWithColumns } from './stage.ts';
-import {
-  addKey,
-  alterationTo,
-  comments,
-  createTable,
-  type FoundTable,
-  geometryOf,
-  sridOfColumn,
-} from './tables.ts';
+import { alterationTo, comments, createTable, type FoundTable, sridOfColumn } from './tables.ts';
 import { type Content, isSameContent, readContent, rowsAltered } from './write-rows.ts';
 import { judgeUncompared, writeStaged } from './write-staged.ts';
 
@@ -124,17 +116,8 @@ export async function finishTable(
   columns: readonly PlannedColumn[],
   version: CommittedVersion & { readonly datasetId: string },
 ): Promise<void> {
-  const { transaction, postgis, indexes } = turn;
   const { live } = current;
-  const table = qualified(current);
-  await addKey(transaction, current, columns, indexes);
-  for (const statement of columns.flatMap((column) => geometryOf(table, column, postgis, indexes))) {
-    await transaction.run(statement);
-  }
-  await transaction.runAll(comments(table, version.datasetId, columns));
-  await transaction.run(`ANALYZE ${table}`);
-  // A commit that makes nothing needs one node alone.
-  if (current.isDistributed) await makeStage(transaction, { ...current, columns, isNet: true }, postgis);
+  await completeTable(turn, current, columns, version.datasetId);
   const log = await logOfCommit(turn, {
     current,
     live,

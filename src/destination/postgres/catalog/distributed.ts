@@ -59,6 +59,16 @@ export async function writeState(
   await transaction.copyIn(`COPY ${states} FROM STDIN (FORMAT csv)`, Readable.from([row]));
 }
 
+/** Removes that of a dataset whose table has left the schema. */
+export async function dropState(
+  transaction: Transaction,
+  { schemaName, isDistributed }: Place,
+  datasetId: string,
+): Promise<void> {
+  if (!isDistributed) return;
+  await transaction.run(`DELETE FROM ${statesOf(schemaName)} WHERE dataset_id = ${text(datasetId)}`);
+}
+
 /** The rows on a node are not those of the newest commit in the catalog: that one, or a later one, is being ended there. */
 export class UnendedCommitError extends Error {
   override readonly name = 'UnendedCommitError';

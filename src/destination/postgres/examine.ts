@@ -4,6 +4,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
 import { booleanAt, identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { macroNames } from '../catalog/undo-logs.ts';
+import { SELECT_MAY_RECOVER } from './catalog/distributed.ts';
 import {
   ARCHIVE_SCHEMA,
   CATALOG_SCHEMA,
@@ -144,8 +145,7 @@ async function mayRead(
 }
 
 async function mayRecover(transaction: Transaction): Promise<boolean> {
-  const right = `has_function_privilege('pg_catalog.recover_prepared_transactions()', 'EXECUTE')`;
-  const [row = []] = await transaction.rows(`SELECT ${right}`);
+  const [row = []] = await transaction.rows(SELECT_MAY_RECOVER);
   return booleanAt(row, 0);
 }
 

@@ -9,7 +9,7 @@
 
 import { Readable } from 'node:stream';
 import type { ObservedTable } from '../../../model/write-jobs.ts';
-import { identifier, integer, numberAt, text } from '../../../staging/engine/sql.ts';
+import { booleanAt, identifier, integer, numberAt, text } from '../../../staging/engine/sql.ts';
 import type { Transaction } from '../connection.ts';
 import { PostgresError } from '../errors.ts';
 import { isLocked } from '../lock-waits.ts';
@@ -92,11 +92,11 @@ export async function refuseUnended(
   );
 }
 
+/** Selects whether the role may have Citus end what a node has prepared. */
+export const SELECT_MAY_RECOVER = `SELECT has_function_privilege('pg_catalog.recover_prepared_transactions()', 'EXECUTE')`;
+
 /** Has the coordinator end what a node has prepared. Where the role may not, Citus does it by itself within a minute. */
 export async function recoverPrepared(transaction: Transaction): Promise<void> {
-  try {
-    await transaction.rows('SELECT recover_prepared_transactions()');
-  } catch (error) {
-    if (!(error instanceof PostgresError) || error.fault !== 'not-permitted') throw error;
-  }
+  const [row = []] = await transaction.rows(SELECT_MAY_RECOVER);
+  if (booleanAt(row, 0)) await transaction.rows('SELECT recover_prepared_transactions()');
 }

@@ -106,7 +106,7 @@ export function freeName(name: string, taken: ReadonlySet<string>): string {
 }
 
 /** Returns the name with the ending, cut as names of tables are: a name that is cut gets a digest of the whole. */
-function derivedName(name: string, ending: string): string {
+export function derivedName(name: string, ending: string): string {
   if (name.length + ending.length <= MAX_TABLE_NAME_BYTES) return `${name}${ending}`;
   const digest = `_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`;
   return `${name.slice(0, MAX_TABLE_NAME_BYTES - digest.length - ending.length)}${digest}${ending}`;

@@ -10,7 +10,7 @@ import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { literalPattern } from '../../staging/engine/sql.ts';
 import type { Destination } from '../destination.ts';
 import type { CommitSource, ExportSource } from '../publication.ts';
-import { recoverPrepared } from './catalog/distributed.ts';
+import { makeSchemasHere, recoverPrepared } from './catalog/distributed.ts';
 import { completeCatalog, makeCatalog, makeHistory } from './catalog/make-catalog.ts';
 import { hasCatalog, readSchemas } from './catalog/observed-state.ts';
 import { Connection, type Transaction } from './connection.ts';
@@ -38,6 +38,7 @@ export async function openPostgres(
       const server = await readServer(transaction);
       refuseServer(server, place);
       await transaction.run(ONE_START);
+      if (server.citus !== null) await makeSchemasHere(transaction);
       if (await hasCatalog(transaction)) await completeCatalog(transaction, place);
       else await makeCatalog(transaction);
       await makeHistory(transaction);

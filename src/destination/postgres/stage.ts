@@ -7,6 +7,7 @@
 
 import { identifier, tuple } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
+import { derivedName } from '../catalog/undo-logs.ts';
 import { type Named, type Place, qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
 import { isSameType, readFound } from './tables.ts';
@@ -35,7 +36,7 @@ export function stageOf(target: Place & Named): string {
 }
 
 function keptStage({ schemaName, tableName }: Named): Named {
-  return { schemaName, tableName: `${tableName}${STAGE_ENDING}` };
+  return { schemaName, tableName: derivedName(tableName, STAGE_ENDING) };
 }
 
 /** Makes the stage, or finds it. @throws PostgresError */
@@ -58,7 +59,11 @@ export async function makeStage(
     found?.size === marked.length &&
     found.has(PRESENT) &&
     columns.every((column) => isSameType(found.get(column.columnName), column, postgis));
-  if (isFit) return;
+  if (isFit) {
+    // Somebody may have written into it.
+    await transaction.run(`DELETE FROM ${stage}`);
+    return;
+  }
   if (found !== null) await transaction.run(`DROP TABLE ${stage}`);
   await transaction.run(`CREATE TABLE ${stage} (${defined})`);
   // A move of the schema needs it.

@@ -28,9 +28,24 @@ function statesOf(schemaName: string): string {
 /** Gives a new schema to one node. Its owner may. @throws PostgresError */
 export async function distributeSchema(transaction: Transaction, schemaName: string): Promise<void> {
   await transaction.rows(`SELECT citus_schema_distribute(${text(identifier(schemaName))})`);
+  await makeStates(transaction, schemaName);
+}
+
+async function makeStates(transaction: Transaction, schemaName: string): Promise<void> {
   await transaction.run(
     `CREATE TABLE ${statesOf(schemaName)} (dataset_id text PRIMARY KEY, commit_number bigint NOT NULL)`,
   );
+}
+
+/** A schema that an operator gave to a node has no such table, nor one whose table somebody has dropped. */
+async function hasStates(transaction: Transaction, schemaName: string): Promise<boolean> {
+  const [row = []] = await transaction.rows(`SELECT to_regclass(${text(statesOf(schemaName))}) IS NOT NULL`);
+  return booleanAt(row, 0);
+}
+
+/** Has schemas that are made in the transaction stay on the coordinator, also where the server gives each new one to a node. */
+export async function makeSchemasHere(transaction: Transaction): Promise<void> {
+  await transaction.run('SET LOCAL citus.enable_schema_based_sharding = off');
 }
 
 /** Nobody but a commit locks the row of a state: one that has not ended after so long ends only when it is recovered. */
@@ -49,6 +64,7 @@ export async function writeState(
   if (!isDistributed) return;
   const states = statesOf(schemaName);
   await transaction.run(waitAtMost(STATE_WAIT_MS));
+  if (!(await hasStates(transaction, schemaName))) await makeStates(transaction, schemaName);
   try {
     await transaction.run(`DELETE FROM ${states} WHERE dataset_id = ${text(datasetId)}`);
   } catch (error) {
@@ -56,7 +72,10 @@ export async function writeState(
     throw new PostgresError('node-unavailable', 'an earlier commit has not ended there', error);
   }
   const row = `"${datasetId.replaceAll('"', '""')}",${integer(commitNumber)}\n`;
-  await transaction.copyIn(`COPY ${states} FROM STDIN (FORMAT csv)`, Readable.from([row]));
+  await transaction.copyIn(
+    `COPY ${states} (dataset_id, commit_number) FROM STDIN (FORMAT csv)`,
+    Readable.from([row]),
+  );
 }
 
 /** Removes that of a dataset whose table has left the schema. */
@@ -83,6 +102,7 @@ export async function refuseUnended(
   { datasetId, schemaName, commitNumber }: ObservedTable,
 ): Promise<void> {
   if (!(await hasCitus(transaction)) || !(await isDistributedSchema(transaction, schemaName))) return;
+  if (!(await hasStates(transaction, schemaName))) return;
   const [row] = await transaction.rows(
     `SELECT commit_number FROM ${statesOf(schemaName)} WHERE dataset_id = ${text(datasetId)}`,
   );

@@ -2,7 +2,7 @@
 
 import { identifier, numberAt, text } from '../../../staging/engine/sql.ts';
 import type { Transaction } from '../connection.ts';
-import { distributeSchema } from './distributed.ts';
+import { distributeSchema, makeSchemasHere } from './distributed.ts';
 import { HISTORY_SCHEMA } from './names.ts';
 import { hasCitus, isDistributedSchema, readMeta } from './observed-state.ts';
 import {
@@ -42,6 +42,7 @@ export async function makeHistory(transaction: Transaction): Promise<void> {
 export async function makeSchemas(transaction: Transaction, schemas: ReadonlySet<string>): Promise<boolean> {
   const isCitus = await hasCitus(transaction);
   let isAnyMade = false;
+  if (isCitus) await makeSchemasHere(transaction);
   for (const name of schemas) {
     const [row = []] = await transaction.rows(`SELECT to_regnamespace(${text(identifier(name))}) IS NULL,
       EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(${text(identifier(name))}))`);

@@ -11,6 +11,7 @@ import { identifier, integer, text, textAt } from '../../../staging/engine/sql.t
 import type { Checksum } from '../../catalog/cells.ts';
 import {
   type CommittedVersion,
+  derivedName,
   type Frozen,
   freeName,
   frozenNames,
@@ -299,7 +300,7 @@ export async function namesInHistory(transaction: Transaction, place: Place): Pr
 /** Returns the name of a new log. Where it is beside its table it needs another name. */
 export function newLogName(current: Place & Named, taken: ReadonlySet<string>): string {
   const { schemaName, tableName, isDistributed } = current;
-  return freeName(isDistributed ? `${schemaName}.${tableName}_history` : tableName, taken);
+  return freeName(isDistributed ? `${schemaName}.${derivedName(tableName, '_history')}` : tableName, taken);
 }
 
 /** Returns names for a table and its log that a commit freezes. */

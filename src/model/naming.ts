@@ -70,9 +70,13 @@ export function withoutPlaces(schema: string): string {
   return schema.replaceAll(PLACE, '');
 }
 
-/** The schemas that feed-sync or the database uses for other tables. */
+/** The schemas that feed-sync, the database or Citus uses for other tables. */
 const RESERVED_SCHEMAS: ReadonlySet<string> = new Set([
   'archived',
+  'citus',
+  'citus_internal',
+  'columnar',
+  'columnar_internal',
   'feed_sync',
   'history',
   'information_schema',

@@ -1,10 +1,10 @@
 /** Makes the schemas and the catalog of a database, or brings them to what this version knows. */
 
-import { identifier, numberAt, text } from '../../../staging/engine/sql.ts';
+import { booleanAt, identifier, numberAt, text, textAt } from '../../../staging/engine/sql.ts';
 import type { Transaction } from '../connection.ts';
 import { distributeSchema, makeSchemasHere } from './distributed.ts';
 import { HISTORY_SCHEMA } from './names.ts';
-import { hasCitus, isDistributedSchema, readMeta } from './observed-state.ts';
+import { hasCitus, readMeta } from './observed-state.ts';
 import {
   CATALOG_COLUMNS,
   completeSchema,
@@ -41,16 +41,21 @@ export async function makeHistory(transaction: Transaction): Promise<void> {
  */
 export async function makeSchemas(transaction: Transaction, schemas: ReadonlySet<string>): Promise<boolean> {
   const isCitus = await hasCitus(transaction);
-  let isAnyMade = false;
   if (isCitus) await makeSchemasHere(transaction);
-  for (const name of schemas) {
-    const [row = []] = await transaction.rows(`SELECT to_regnamespace(${text(identifier(name))}) IS NULL,
-      EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace(${text(identifier(name))}))`);
-    const [isMissing, isUsed] = [row[0] === true, row[1] === true];
-    if (isMissing) await transaction.run(`CREATE SCHEMA ${identifier(name)}`);
-    const isGiven = isCitus && !isUsed && !(await isDistributedSchema(transaction, name));
-    if (isGiven) await distributeSchema(transaction, name);
-    isAnyMade ||= isMissing || isGiven;
+  const unmade = await transaction.rows(selectUnmade([...schemas], isCitus));
+  for (const row of unmade) {
+    const name = textAt(row, 0);
+    if (booleanAt(row, 1)) await transaction.run(`CREATE SCHEMA ${identifier(name)}`);
+    if (isCitus) await distributeSchema(transaction, name);
   }
-  return isAnyMade;
+  return unmade.length > 0;
+}
+
+/** Selects the schemas that are missing, with whether they are; with Citus also those that no node has, and that nothing is in. */
+function selectUnmade(schemas: readonly string[], isCitus: boolean): string {
+  const isUngiven = `NOT EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = n.oid)
+    AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_dist_schema WHERE schemaid = n.oid)`;
+  return `SELECT name, n.oid IS NULL FROM unnest(ARRAY[${schemas.map(text).join(', ')}]) AS name
+    LEFT JOIN pg_namespace n ON n.nspname = name
+    WHERE n.oid IS NULL${isCitus ? ` OR (${isUngiven})` : ''} ORDER BY name COLLATE "C"`;
 }

@@ -38,6 +38,7 @@ const CODES: readonly (readonly [errors.FeedSyncError, number])[] = [
   [new errors.BusyError('x', { code: 'checkpoint_busy' }), 75],
   [new errors.BusyError('x', { code: 'instance_running' }), 75],
   [new errors.DestinationError('x', { code: 'destination_unavailable' }), 75],
+  [new errors.DestinationError('x', { code: 'node_unavailable' }), 75],
   [new errors.DestinationError('x', { code: 'destination_refused' }), 77],
   [new errors.DestinationError('x', { code: 'reader_dependency' }), 77],
   [new errors.HookError('x'), 75],

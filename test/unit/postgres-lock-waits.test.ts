@@ -23,6 +23,9 @@ function atWork() {
       tried.push(nowMs);
       throw new PostgresError('locked', 'canceling statement due to lock timeout', null);
     },
+    async runAll(statements: readonly string[]) {
+      for (const statement of statements) await this.run(statement);
+    },
   } as unknown as Transaction;
   const alter = alterPatiently(transaction, { clock, lockWaitMs: LOCK_WAIT_MS }, async () => []);
   return {

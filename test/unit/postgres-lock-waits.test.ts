@@ -15,18 +15,17 @@ function atWork() {
   const tried: number[] = [];
   let isLocked = true;
   /** A table that a reader has locked; each try and each pause takes as long as the statement says. */
-  const transaction = {
-    async run(sql: string) {
-      if (sql.includes('pg_sleep')) nowMs += 300;
-      if (!sql.startsWith('ALTER') || !isLocked) return 0;
-      nowMs += 200;
-      tried.push(nowMs);
-      throw new PostgresError('locked', 'canceling statement due to lock timeout', null);
-    },
-    async runAll(statements: readonly string[]) {
-      for (const statement of statements) await this.run(statement);
-    },
-  } as unknown as Transaction;
+  const run = async (sql: string): Promise<number> => {
+    if (sql.includes('pg_sleep')) nowMs += 300;
+    if (!sql.startsWith('ALTER') || !isLocked) return 0;
+    nowMs += 200;
+    tried.push(nowMs);
+    throw new PostgresError('locked', 'canceling statement due to lock timeout', null);
+  };
+  const runAll = async (statements: readonly string[]): Promise<void> => {
+    for (const statement of statements) await run(statement);
+  };
+  const transaction = { run, runAll } as unknown as Transaction;
   const alter = alterPatiently(transaction, { clock, lockWaitMs: LOCK_WAIT_MS }, async () => []);
   return {
     clock,

@@ -1,58 +1,27 @@
 /**
  * Commits to schemas that Citus distributes, while sessions and servers are lost at random moments: `CITUS_COMMITS=300` for so many,
- * `CITUS_SEED=7` for one run again. Skipped where Citus is not installed.
+ * without which nothing is played; `CITUS_SEED=7` for other moments. Skipped where Citus is not installed.
  */
 
 import process from 'node:process';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CITUS, type CitusCluster, startCitus } from '../../fixtures/citus-cluster.ts';
+import { describe, expect, it } from 'vitest';
 import { addressIn, type PostgresServer, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { type Random, randomFrom } from '../../fixtures/source/random.ts';
 import type { JobResult } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
-import { firstContent } from '../support/duckdb-changes.ts';
-import { ENROLMENT } from '../support/mirror-at-work.ts';
-import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
-import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
+import { citusOfTests, HAS_CITUS, twoStatesIn } from '../support/citus-states.ts';
+import { THREE_PEOPLE } from '../support/people.ts';
+import type { DatabaseAtWork } from '../support/postgres-destination.ts';
 
-if (CITUS.folder === null) process.stderr.write('SKIPPED: Citus is not installed.\n');
-
-const TEXAS = 'us-tx-parcels';
-const OHIO = 'us-oh-parcels';
 const COMMITTED = { kind: 'committed' };
-const COMMITS = Number(process.env['CITUS_COMMITS'] ?? 30);
-const SEED = Number(process.env['CITUS_SEED'] ?? Date.now() % 100_000);
+const COMMITS = Number(process.env['CITUS_COMMITS'] ?? 0);
+const SEED = Number(process.env['CITUS_SEED'] ?? 1);
 
-describe.skipIf(CITUS.folder === null)('nodes of Citus that are lost at any moment', () => {
-  let cluster: CitusCluster | null = null;
-  beforeAll(async () => {
-    cluster = await startCitus();
-  });
-  afterAll(async () => {
-    await cluster?.stop();
-  });
-
-  const schemaOf = (datasetId: string): string => datasetId.slice(0, 5).replaceAll('-', '_');
-
-  async function twoStates() {
-    const address = await present(cluster, 'the cluster runs').database();
-    const world = await databaseAtWork(address, { schemaOf, history: ALL_HISTORY, lockWaitMs: 3_000 });
-    await world.destination.enroll({ ...ENROLMENT, datasetIds: [TEXAS, OHIO] });
-    const texas = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), TEXAS);
-    const ohio = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), OHIO);
-    return { world, texas, ohio };
-  }
-
-  async function nodeOf(world: DatabaseAtWork, schema: string): Promise<PostgresServer> {
-    const [[home = ''] = []] = await world.byHand(
-      `SELECT DISTINCT nodename FROM citus_shards WHERE starts_with(table_name::text, '${schema}.')`,
-    );
-    const worker = present(cluster, 'the cluster runs').workers.find((one) => one.home === home);
-    return present(worker, 'a worker has the schema');
-  }
+describe.skipIf(!HAS_CITUS || COMMITS === 0)('nodes of Citus that are lost at any moment', () => {
+  const cluster = citusOfTests();
 
   const rowsOf = (world: DatabaseAtWork, schema: string) =>
     world.byHand(`SELECT id, name FROM ${schema}.${schema}_parcels ORDER BY id`);
@@ -71,7 +40,7 @@ describe.skipIf(CITUS.folder === null)('nodes of Citus that are lost at any mome
     const [waitMs, kind] = [random.fraction() * 120, random.fraction()];
     await sleep(waitMs);
     if (kind < 0.6) await endSessions(worker, database);
-    else if (kind < 0.75) await endSessions(present(cluster, 'it runs').coordinator, database);
+    else if (kind < 0.75) await endSessions(cluster().coordinator, database);
     else if (kind < 0.9) {
       await worker.kill();
       await worker.start();
@@ -90,7 +59,7 @@ describe.skipIf(CITUS.folder === null)('nodes of Citus that are lost at any mome
   }, async () => {
     process.stderr.write(`CITUS_SEED=${SEED} CITUS_COMMITS=${COMMITS}\n`);
     const random = randomFrom(SEED);
-    const { world, texas, ohio } = await twoStates();
+    const { world, texas, ohio, node } = await twoStatesIn(cluster());
     const database = present(/@\/(\w+)/.exec(world.address)?.[1], 'it has a database');
     const courses = [texas, ohio];
     const rows: Row[][] = [[...THREE_PEOPLE], [...THREE_PEOPLE]];
@@ -101,7 +70,7 @@ describe.skipIf(CITUS.folder === null)('nodes of Citus that are lost at any mome
       const own = present(rows[which], 'two');
       own.push([commit + 4, `n${commit}`]);
       course.publishRows([...own]);
-      const worker = await nodeOf(world, which === 0 ? 'us_tx' : 'us_oh');
+      const worker = await node(which === 0 ? 'us_tx' : 'us_oh');
       const [result] = await Promise.all([resultOf(world.apply(course)), lose(worker, database, random)]);
       results.push(result);
     }

@@ -3,42 +3,34 @@
  * Citus is not installed.
  */
 
-import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { CITUS, type CitusCluster, startCitus } from '../../fixtures/citus-cluster.ts';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import type { PostgresOptions } from '../../src/destination/postgres/destination.ts';
 import { present } from '../../src/lib/assert.ts';
+import { citusOfTests, HAS_CITUS, TEXAS } from '../support/citus-states.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
 import { ENROLMENT } from '../support/mirror-at-work.ts';
 import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
 import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
 
-if (CITUS.folder === null) process.stderr.write('SKIPPED: Citus is not installed.\n');
-
 const databaseOf = (address: string): string => present(/@\/(\w+)/.exec(address)?.[1], 'it has a database');
 
-const TEXAS = 'us-tx-parcels';
 const COMMITTED = { kind: 'committed' };
 const FOUR: readonly Row[] = [...THREE_PEOPLE, [4, 'four']];
 const FIVE: readonly Row[] = [...FOUR, [5, 'five']];
 
-describe.skipIf(CITUS.folder === null)('operators of a database whose schemas Citus distributes', () => {
-  let cluster: CitusCluster | null = null;
+describe.skipIf(!HAS_CITUS)('operators of a database whose schemas Citus distributes', () => {
+  const cluster = citusOfTests();
   /** A database of most tests: each has a schema of its own. */
   let shared: string | null = null;
   let schemas = 0;
   beforeAll(async () => {
-    cluster = await startCitus();
-    shared = await cluster.database();
-  });
-  afterAll(async () => {
-    await cluster?.stop();
+    shared = await cluster().database();
   });
 
   const schemaOf = (datasetId: string): string => datasetId.split('-').slice(0, 2).join('_');
-  const newDatabase = (): Promise<string> => present(cluster, 'the cluster runs').database();
+  const newDatabase = (): Promise<string> => cluster().database();
 
   async function worldIn(address: string, options: Partial<PostgresOptions> = {}): Promise<DatabaseAtWork> {
     return await databaseAtWork(address, { schemaOf, history: ALL_HISTORY, lockWaitMs: 3_000, ...options });

@@ -3,53 +3,21 @@
  * not installed.
  */
 
-import process from 'node:process';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { CITUS, type CitusCluster, startCitus } from '../../fixtures/citus-cluster.ts';
+import { describe, expect, it, vi } from 'vitest';
 import { addressIn, type PostgresServer, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
-import { present } from '../../src/lib/assert.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
+import { citusOfTests, HAS_CITUS, TEXAS, twoStatesIn } from '../support/citus-states.ts';
 import { firstContent, type PublishedCourse } from '../support/duckdb-changes.ts';
 import { ENROLMENT, errorOf } from '../support/mirror-at-work.ts';
-import { ALL_HISTORY, OWNERS, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
-import { type DatabaseAtWork, databaseAtWork, openReaderOf } from '../support/postgres-destination.ts';
+import { OWNERS, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
+import { type DatabaseAtWork, openReaderOf } from '../support/postgres-destination.ts';
 
-if (CITUS.folder === null) process.stderr.write('SKIPPED: Citus is not installed.\n');
-
-const TEXAS = 'us-tx-parcels';
-const OHIO = 'us-oh-parcels';
 const COMMITTED = { kind: 'committed' };
 
-describe.skipIf(CITUS.folder === null)('a database whose schemas Citus distributes', () => {
-  let cluster: CitusCluster | null = null;
-  beforeAll(async () => {
-    cluster = await startCitus();
-  });
-  afterAll(async () => {
-    await cluster?.stop();
-  });
-
-  const schemaOf = (datasetId: string): string => datasetId.slice(0, 5).replaceAll('-', '_');
-
-  /** Two tables in schemas on two nodes. */
-  async function twoStates() {
-    const address = await present(cluster, 'the cluster runs').database();
-    const world = await databaseAtWork(address, { schemaOf, history: ALL_HISTORY, lockWaitMs: 3_000 });
-    await world.destination.enroll({ ...ENROLMENT, datasetIds: [TEXAS, OHIO] });
-    const texas = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), TEXAS);
-    const ohio = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), OHIO);
-    return { world, texas, ohio, node: (schema: string) => nodeOf(world, schema) };
-  }
-
-  /** The worker that has the schema. */
-  async function nodeOf(world: DatabaseAtWork, schema: string) {
-    const [[home = ''] = []] = await world.byHand(
-      `SELECT DISTINCT nodename FROM citus_shards WHERE starts_with(table_name::text, '${schema}.')`,
-    );
-    const worker = present(cluster, 'the cluster runs').workers.find((one) => one.home === home);
-    return present(worker, 'a worker has the schema');
-  }
+describe.skipIf(!HAS_CITUS)('a database whose schemas Citus distributes', () => {
+  const cluster = citusOfTests();
+  const twoStates = () => twoStatesIn(cluster());
 
   const rowsOf = (world: DatabaseAtWork, table: string) =>
     world.byHand(`SELECT id, name FROM ${table} ORDER BY id`);
@@ -143,7 +111,7 @@ describe.skipIf(CITUS.folder === null)('a database whose schemas Citus distribut
 
   it('F74 a worker that is lost before it learns of a commit has it after its return', async () => {
     const { world, texas, node } = await twoStates();
-    const { coordinator } = present(cluster, 'the cluster runs');
+    const { coordinator } = cluster();
     const worker = await node('us_tx');
     publish(texas, [4, 'four']);
     await awaitStandby(coordinator, true);

@@ -9,8 +9,8 @@ import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { errorCodeOf, errorEntryOf } from '../../src/model/errors.ts';
 
-function serverError(code: string, routine = 'ExecMain') {
-  return diagnose(Object.assign(new DatabaseError('said by the server', 0, 'error'), { code, routine }));
+function serverError(code: string, file = 'execMain.c') {
+  return diagnose(Object.assign(new DatabaseError('said by the server', 0, 'error'), { code, file }));
 }
 
 describe('an error of PostgreSQL', () => {
@@ -44,8 +44,9 @@ describe('an error of PostgreSQL', () => {
     ['cannot be reached', '08006', 'node_unavailable', 75],
     ['ends', '57P01', 'node_unavailable', 75],
     ['is lost without a word', 'XX000', 'node_unavailable', 75],
+    ['takes no more of a COPY', '58030', 'node_unavailable', 75],
   ])('holds up the datasets of one node alone where it %s (%s)', (_, code, ...expected) => {
-    const error = datasetError(serverError(code, 'ReportResultError'), 'db');
+    const error = datasetError(serverError(code, 'remote_commands.c'), 'db');
     const { scope, exitCode } = errorEntryOf(error);
     expect([errorCodeOf(error), exitCode, scope]).toEqual([...expected, 'part']);
   });

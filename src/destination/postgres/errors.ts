@@ -95,6 +95,8 @@ export class PostgresError extends Error {
   readonly where: string | null;
   /** The function of the server that refused. */
   readonly routine: string | null;
+  /** Whether a node of the server refused, and Citus passed it on. */
+  readonly isOfNode: boolean;
 
   constructor(fault: Fault, message: string, cause: unknown) {
     super(message, { cause });
@@ -104,6 +106,7 @@ export class PostgresError extends Error {
     this.detail = server?.detail ?? null;
     this.where = server?.where ?? null;
     this.routine = server?.routine ?? null;
+    this.isOfNode = server !== null && isOfNode(server);
   }
 }
 
@@ -157,16 +160,28 @@ function hintOfUnavailable({ cause }: PostgresError): string {
 }
 
 function faultOf(error: DatabaseError): Fault {
-  const { code = '', routine = '' } = error;
+  const { code = '' } = error;
   if (isOfReader(error)) return 'depended-on';
-  if (OF_NODES.has(routine) && LOST.test(code)) return 'node-unavailable';
+  if (isOfNode(error) && LOST.test(code)) return 'node-unavailable';
   return FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)) ?? 'statement';
 }
 
-/** The functions of Citus that pass on the error of a node. */
-const OF_NODES: ReadonlySet<string> = new Set(['ReportConnectionError', 'ReportResultError']);
-/** The codes of a server that is not there, or goes; XX000 where it was lost without a word. */
-const LOST = /^(?:08...|57P0[123]|XX000)$/;
+/** Returns whether Citus passes on what a node has said, or that it says nothing. */
+function isOfNode({ file = '' }: Pick<DatabaseError, 'file'>): boolean {
+  return OF_NODES.has(file);
+}
+
+/** The files of Citus whose functions speak with nodes. */
+const OF_NODES: ReadonlySet<string> = new Set([
+  'adaptive_executor.c',
+  'connection_management.c',
+  'multi_copy.c',
+  'remote_commands.c',
+  'remote_transaction.c',
+  'worker_transaction.c',
+]);
+/** The codes of a server that is not there, or goes; XX000 and 58030 where it was lost without a word. */
+const LOST = /^(?:08...|57P0[123]|XX000|58030)$/;
 
 /** Returns whether a reader's object refuses, where the code alone does not say so. */
 function isOfReader({ code, detail, routine }: DatabaseError): boolean {
@@ -201,7 +216,7 @@ export function datasetError(error: unknown, place: string): Error {
   const { fault, sqlState } = error;
   if (fault === 'locked' || sqlState === DEADLOCK) return locked(error, place, 'table_locked');
   if (sqlState === SERIALIZATION_FAILURE) return notSerialized(error, place);
-  if (sqlState === DISK_FULL && !OF_NODES.has(error.routine ?? '')) return destinationError(error, place);
+  if (sqlState === DISK_FULL && !error.isOfNode) return destinationError(error, place);
   switch (fault) {
     // A limit for the statements of our role, or a damaged block of the table. The catalog and COMMIT say so where more is wrong.
     case 'node-unavailable':

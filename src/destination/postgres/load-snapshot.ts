@@ -28,7 +28,15 @@ import { completeTable, moveTable, newPlace } from './move-table.ts';
 import { logOfCommit } from './past/commit-log.ts';
 import { freezeKept } from './past/history.ts';
 import { analyzeStage, makeStage, stageOf, stageWithColumns } from './stage.ts';
-import { alterationTo, comments, createTable, type FoundTable, sridOfColumn } from './tables.ts';
+import {
+  addKey,
+  alterationTo,
+  comments,
+  createTable,
+  type FoundTable,
+  lacksKeys,
+  sridOfColumn,
+} from './tables.ts';
 import { type Content, isSameContent, readContent, rowsAltered } from './write-rows.ts';
 import { judgeUncompared, writeStaged } from './write-staged.ts';
 
@@ -102,14 +110,14 @@ async function make(turn: Turn, { job, plan, current }: Loading): Promise<Loaded
   await turn.copy(`${table} (${list})`, copied(plan));
   const content = await readContent(transaction, table, plan.columns);
   refuseOtherCount(job, content.rowCount);
-  await proveKeys(transaction, job, table, plan.columns, content.rowCount);
+  await giveKey(turn, job, current, plan.columns, content.rowCount);
   const judgement = await judgeUncompared(job.gate, () => job.digest, current.live, content.rowCount);
   if (judgement?.kind === 'awaiting') return judgement;
   await finishTable(turn, current, plan.columns, job);
   return { ...content, net: null, isApproved: judgement !== null };
 }
 
-/** Gives a table that was made and filled its key, its indexes, its comments and its undo log. */
+/** Gives a table that was made and filled, and has its key, its indexes, its comments and its undo log. */
 export async function finishTable(
   turn: Turn,
   current: Current,
@@ -181,6 +189,25 @@ function copied(plan: TablePlan) {
     })),
     from: `(${selectRows(plan)}) AS rows`,
   };
+}
+
+/** Gives the table its key, which proves the keys; without it, and where they are wrong, a scan says more. @throws BadKeysError */
+async function giveKey(
+  { transaction, indexes }: Turn,
+  job: SnapshotJob,
+  named: Named,
+  columns: readonly PlannedColumn[],
+  rowCount: number,
+): Promise<void> {
+  let refusal: unknown = null;
+  try {
+    if (await addKey(transaction, named, columns, indexes)) return;
+  } catch (error) {
+    if (!lacksKeys(error)) throw error;
+    refusal = error;
+  }
+  await proveKeys(transaction, job, qualified(named), columns, rowCount);
+  if (refusal !== null) throw refusal;
 }
 
 /** `table` is SQL. @throws BadKeysError */

@@ -106,6 +106,7 @@ async function copyTable(
     await readContent(transaction, from, columns),
   ];
   if (!isSameContent(moved, original)) throw rowsAltered(after);
+  await addKey(transaction, after, columns, turn.indexes);
   await completeTable(turn, after, columns, datasetId);
   const log = await readLiveLog(transaction, datasetId);
   if (log !== null) await copyLog(turn, log.logName, after, columns);
@@ -136,7 +137,7 @@ function copyRowsInto(to: string, from: string, names: readonly string[]): strin
   return `INSERT INTO ${to} (${list}) SELECT ${list} FROM ${from}`;
 }
 
-/** Gives a table that was made and filled its key, its indexes, its comments and its stage. */
+/** Gives a table that was made and filled, and has its key, its indexes, its comments and its stage. */
 export async function completeTable(
   { transaction, postgis, indexes }: Turn,
   place: NewPlace,
@@ -144,7 +145,6 @@ export async function completeTable(
   datasetId: string,
 ): Promise<void> {
   const table = qualified(place);
-  await addKey(transaction, place, columns, indexes);
   for (const statement of columns.flatMap((column) => geometryOf(table, column, postgis, indexes))) {
     await transaction.run(statement);
   }

@@ -42,22 +42,24 @@ const OF_TOO_LONG_ROWS = 'RelationGetBufferForTuple';
 
 /**
  * Gives a table its key. One without keys or indexes, and one whose keys no index can hold, gives publications whole rows: its
- * keys are proven by every commit all the same. @throws PostgresError
+ * keys are proven by every commit all the same. Resolves to whether the server proves them. @throws PostgresError; for rows without a
+ * key of their own one that `lacksKeys` knows, and nothing is changed then.
  */
 export async function addKey(
   transaction: Transaction,
   named: Named,
   columns: readonly PlannedColumn[],
   indexes: Indexes,
-): Promise<void> {
+): Promise<boolean> {
   const table = qualified(named);
   const keys = columns.filter(({ role }) => role === 'key').map(({ columnName }) => identifier(columnName));
   const added = [
     `ALTER TABLE ${table} ADD PRIMARY KEY (${keys.join(', ')})`,
     `ALTER TABLE ${table} REPLICA IDENTITY DEFAULT`,
   ];
-  if (keys.length > 0 && indexes !== 'none' && (await fitsAnIndex(transaction, added))) return;
+  if (keys.length > 0 && indexes !== 'none' && (await fitsAnIndex(transaction, added))) return true;
   await transaction.run(`ALTER TABLE ${table} REPLICA IDENTITY FULL`);
+  return false;
 }
 
 /** Resolves to false, without any change, where an index cannot hold the keys. */
@@ -67,10 +69,19 @@ async function fitsAnIndex(transaction: Transaction, statements: readonly string
     await transaction.runAll(statements);
     return true;
   } catch (error) {
-    if (!exceedsAnIndex(error)) throw error;
+    if (!exceedsAnIndex(error) && !lacksKeys(error)) throw error;
     await transaction.run('ROLLBACK TO SAVEPOINT key');
+    if (lacksKeys(error)) throw error;
     return false;
   }
+}
+
+/** The codes of a key that is there twice, and of one that is null. */
+const OF_KEYS: ReadonlySet<string> = new Set(['23505', '23502']);
+
+/** Returns whether rows have no key of their own. */
+export function lacksKeys(error: unknown): boolean {
+  return error instanceof PostgresError && OF_KEYS.has(error.sqlState ?? '');
 }
 
 /** Returns whether an index, of whoever made it, cannot hold a value. */

@@ -29,7 +29,7 @@ import { datasetError, PostgresError, sentence } from '../errors.ts';
 import type { Turn, ValidatedWrite } from '../job.ts';
 import { finishTable } from '../load-snapshot.ts';
 import { analyzeStage, columnNames, makeStage, stageOf, stageWithColumns, type Target } from '../stage.ts';
-import { alterationTo, comments, createTable, type FoundTable, isSameType } from '../tables.ts';
+import { addKey, alterationTo, comments, createTable, type FoundTable, isSameType } from '../tables.ts';
 import { readContent } from '../write-rows.ts';
 import { writeStaged } from '../write-staged.ts';
 import { earliestOf, historic, selectStateAfter } from './history.ts';
@@ -137,6 +137,7 @@ async function make(turn: Turn, { job, current, target, state }: RollingBack): P
   await transaction.run(createTable(target, columns, postgis));
   await transaction.run(`INSERT INTO ${table} (${names}) SELECT ${names} FROM ${stageOf(target)}`);
   proveRestored(job, state, await readContent(transaction, table, columns));
+  await addKey(transaction, current, columns, turn.indexes);
   await finishTable(turn, current, columns, versionOf(job, state));
   return null;
 }

@@ -7,7 +7,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { addressIn, type PostgresServer, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
-import { citusOfTests, HAS_CITUS, TEXAS, twoStatesIn } from '../support/citus-states.ts';
+import { citusOfTests, HAS_CITUS, OHIO, TEXAS, twoStatesIn } from '../support/citus-states.ts';
 import { firstContent, type PublishedCourse } from '../support/duckdb-changes.ts';
 import { ENROLMENT, errorOf } from '../support/mirror-at-work.ts';
 import { OWNERS, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
@@ -150,6 +150,28 @@ describe.skipIf(!HAS_CITUS)('a database whose schemas Citus distributes', () => 
     expect(await world.apply(texas)).toMatchObject(COMMITTED);
     expect(await commitsOf(world, TEXAS)).toEqual([['1'], ['2']]);
     expect(await rowsOf(world, 'us_tx.us_tx_parcels')).toHaveLength(4);
+  });
+
+  it('F74 a node that is stopped and keeps its connections holds up its own commits alone', async () => {
+    const { world, texas, ohio, node } = await twoStatesIn(cluster(), { leaseMs: 3_000 });
+    const worker = await node('us_oh');
+    publish(texas, [4, 'four']);
+    publish(ohio, [4, 'four']);
+    await worker.suspend();
+    try {
+      const [stopped, other] = await Promise.all([world.apply(ohio), world.apply(texas)]);
+      expect(errorCodeOf(errorOf(stopped))).toBe('node_unavailable');
+      expect(other).toMatchObject(COMMITTED);
+      publish(texas, [4, 'four'], [5, 'five']);
+      expect(await world.apply(texas)).toMatchObject(COMMITTED);
+      expect(errorCodeOf(errorOf(await world.apply(ohio)))).toBe('node_unavailable');
+    } finally {
+      await worker.resume();
+    }
+    await vi.waitUntil(async () => (await world.apply(ohio)).kind === 'committed', { timeout: 60_000 });
+    expect(await rowsOf(world, 'us_oh.us_oh_parcels')).toHaveLength(4);
+    expect(await commitsOf(world, OHIO)).toEqual([['1'], ['2']]);
+    expect(await commitsOf(world, TEXAS)).toEqual([['1'], ['2'], ['3']]);
   });
 
   it('a schema moves to another node while its tables are followed', async () => {

@@ -4,6 +4,7 @@ import process from 'node:process';
 import { afterAll, beforeAll } from 'vitest';
 import { CITUS, type CitusCluster, startCitus } from '../../fixtures/citus-cluster.ts';
 import type { PostgresServer } from '../../fixtures/postgres-server.ts';
+import type { PostgresOptions } from '../../src/destination/postgres/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { firstContent, type PublishedCourse } from './duckdb-changes.ts';
 import { ENROLMENT } from './mirror-at-work.ts';
@@ -37,10 +38,18 @@ export interface TwoStates {
 }
 
 /** Loads three people of each state in a database of their own. Texas is in `us_tx`, Ohio in `us_oh`. */
-export async function twoStatesIn(cluster: CitusCluster): Promise<TwoStates> {
+export async function twoStatesIn(
+  cluster: CitusCluster,
+  options: Partial<PostgresOptions> = {},
+): Promise<TwoStates> {
   const schemaOf = (datasetId: string): string => datasetId.slice(0, 5).replaceAll('-', '_');
   const address = await cluster.database();
-  const world = await databaseAtWork(address, { schemaOf, history: ALL_HISTORY, lockWaitMs: 3_000 });
+  const world = await databaseAtWork(address, {
+    schemaOf,
+    history: ALL_HISTORY,
+    lockWaitMs: 3_000,
+    ...options,
+  });
   await world.destination.enroll({ ...ENROLMENT, datasetIds: [TEXAS, OHIO] });
   const texas = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), TEXAS);
   const ohio = await world.loaded(firstContent(PEOPLE, THREE_PEOPLE), OHIO);

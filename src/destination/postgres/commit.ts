@@ -23,6 +23,7 @@ import { destinationError, OutcomeUnknownError, PostgresError } from './errors.t
 import { copyInto, type Turn, type ValidatedWrite } from './job.ts';
 import { type Lease, waitForEarlier } from './lease.ts';
 import { alterPatiently, isLocked, type LockPatience } from './lock-waits.ts';
+import type { NodeWatch } from './node-watch.ts';
 import { markCommitted } from './requests.ts';
 import { waitAtMost } from './settings.ts';
 import { emptyStage } from './stage.ts';
@@ -46,6 +47,7 @@ export interface Committing {
   readonly unions: KnownUnions;
   readonly schemaOf: SchemaOf;
   readonly isCitus: boolean;
+  readonly nodes: NodeWatch | null;
   readonly signal?: AbortSignal;
 }
 
@@ -193,6 +195,8 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
     });
     if (!isFound) throw error.cause;
     return completed(committing, sent);
+  } finally {
+    committing.nodes?.end();
   }
 }
 
@@ -230,7 +234,7 @@ interface Attempt {
 }
 
 async function executed(
-  { place, writing, pipe, postgis, clock, patience, indexes, history, unions, schemaOf }: Committing,
+  { place, writing, pipe, postgis, clock, patience, indexes, history, unions, nodes, schemaOf }: Committing,
   { transaction, job, current, appliedAt, dropsKey }: Attempt,
 ): Promise<Attempted> {
   const { datasetId } = job.job;
@@ -250,6 +254,7 @@ async function executed(
       locksOfUnions(transaction, unions.options, datasetId),
     ),
   };
+  if (current.isDistributed) await nodes?.begin(transaction, current.schemaName);
   await writeState(transaction, current, datasetId, commitNumber);
   await transaction.run(waitAtMost(lockWaitMs));
   if (dropsKey && current.found !== null) await turn.alter(dropKey(current, current.found));

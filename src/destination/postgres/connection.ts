@@ -17,6 +17,7 @@ import type { Secret } from '../../lib/secret.ts';
 import type { Row } from '../../staging/engine/engine.ts';
 import { diagnose, OutcomeUnknownError, PostgresError, unusableAddress } from './errors.ts';
 import { firstStatements, SELECT_BEGUN, type Waits } from './settings.ts';
+import { TYPES } from './value-parsers.ts';
 
 /** The server's answer to the end of a transaction in which a statement failed. */
 const ROLLED_BACK = 'ROLLBACK';
@@ -31,6 +32,9 @@ const COMMIT_PATIENCE_MS = 20_000;
 /** A server that has nothing to do answers at once. */
 const END_PATIENCE_MS = 2_000;
 
+/** So many sessions at most are remembered that were given up. */
+const MAX_GIVEN_UP = 100;
+
 /** For connections whose statements are small, and wait for small ones. */
 export const SMALL_ANSWER_MS = 10_000;
 /** How long a reading transaction waits where somebody keeps a table from being read: nobody does so for long on purpose. */
@@ -42,6 +46,13 @@ export interface ConnectionOptions extends Waits {
   /** Ends the running statement when aborted. */
   readonly signal?: AbortSignal;
   readonly clock: Clock;
+}
+
+/** A session of the server in a transaction: behind a pooler its process may serve another program later. */
+export interface Session {
+  readonly backend: bigint;
+  /** In microseconds; null where the server did not say. */
+  readonly begunAt: bigint | null;
 }
 
 /** The operations of a transaction. */
@@ -90,7 +101,12 @@ export class Connection implements Transaction {
   /** When the server began its transaction, in microseconds. */
   #begunAt: bigint | null = null;
   /** The session whose transaction this connection has lost: the server may not have noticed, and keeps its locks. */
-  #lost: { readonly backend: bigint; readonly begunAt: bigint | null } | null = null;
+  #lost: Session | null = null;
+  /** Sessions that this connection has given up before their COMMIT: whatever they wait for, they commit nothing. */
+  #givenUp: Session[] = [];
+  /** The reason for which the transaction is being given up. */
+  #reason: PostgresError | null = null;
+  #isCommitting = false;
   #underWay = 0;
   #ended = 0;
   readonly #inTurn = pLimit(1);
@@ -182,6 +198,7 @@ export class Connection implements Transaction {
 
   async #begin(statements: readonly string[]): Promise<void> {
     this.#isInTransaction = false;
+    this.#reason = null;
     await this.#stoppable(async () => {
       this.#isInTransaction = true;
     });
@@ -277,6 +294,7 @@ export class Connection implements Transaction {
       await this.rollBack();
       throw endedWithin();
     }
+    this.#isCommitting = true;
     try {
       const commit = () => durable('destination.commit-postgres', () => client.query('COMMIT'));
       const answer = await this.#answered(client, COMMIT_PATIENCE_MS, commit);
@@ -294,6 +312,8 @@ export class Connection implements Transaction {
       }
       await this.rollBack();
       throw diagnosed;
+    } finally {
+      this.#isCommitting = false;
     }
   }
 
@@ -321,6 +341,7 @@ export class Connection implements Transaction {
       return await this.#answered(client, CANCEL_PATIENCE_MS, () => call(client));
     } catch (error) {
       if (isUnanswered(error)) this.#drop(client);
+      if (this.#reason !== null) throw this.#reason;
       throw error instanceof SourceError ? error.cause : diagnose(error);
     } finally {
       signal?.removeEventListener('abort', cancel);
@@ -414,6 +435,21 @@ export class Connection implements Transaction {
     (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
   }
 
+  /** Leaves the session that runs the transaction to itself, unless its COMMIT was sent: the transaction ends with the error. */
+  giveUp(error: PostgresError): void {
+    const client = this.#client;
+    if (client === null || this.#backend === null || this.#isCommitting) return;
+    const session = { backend: this.#backend, begunAt: this.#begunAt };
+    this.#givenUp = [...this.#givenUp, session].slice(-MAX_GIVEN_UP);
+    this.#reason = error;
+    this.#drop(client);
+  }
+
+  /** Sessions that were given up, and that may still be there. */
+  get givenUp(): readonly Session[] {
+    return this.#givenUp;
+  }
+
   /** Closes the connection without a word to the server, for good: what runs on it fails at once. */
   abandon(): void {
     this.#isAbandoned = true;
@@ -467,19 +503,3 @@ export class SourceError extends Error {
     this.cause = cause;
   }
 }
-
-const BOOLEAN = 16;
-const WHOLE_NUMBERS: ReadonlySet<number> = new Set([20, 21, 23, 26, 1700]);
-const TEXT_LIST = 1009;
-
-/** The types of the driver know no lists. */
-const readTextList = pg.types.getTypeParser(Number(TEXT_LIST));
-
-const TYPES = {
-  getTypeParser(type: number): (value: string) => unknown {
-    if (WHOLE_NUMBERS.has(type)) return BigInt;
-    if (type === BOOLEAN) return (value) => value === 't';
-    if (type === TEXT_LIST) return readTextList;
-    return String;
-  },
-};

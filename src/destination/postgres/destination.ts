@@ -62,6 +62,7 @@ import type { ValidatedWrite } from './job.ts';
 import type { Lease } from './lease.ts';
 import { validateSnapshot } from './load-snapshot.ts';
 import { alterPatiently, LockPatience } from './lock-waits.ts';
+import type { NodeWatch } from './node-watch.ts';
 import { pruneHistory, readOldestEnd } from './past/prune-history.ts';
 import { renewFunctions } from './past/renew-functions.ts';
 import { validateRollback } from './past/rollback.ts';
@@ -118,6 +119,8 @@ export interface Opened {
   readonly lease: Lease;
   readonly postgis: Postgis | null;
   readonly isCitus: boolean;
+  /** Null without Citus. */
+  readonly nodes: NodeWatch | null;
   readonly pipe: Pipe;
   readonly validating: Engine;
   readonly writing: Engine;

@@ -19,6 +19,7 @@ import { type Opened, PostgresDestination, type PostgresOptions } from './destin
 import { destinationError } from './errors.ts';
 import { grantReaders } from './grants.ts';
 import { Lease, WRITES_ALONE } from './lease.ts';
+import { NodeWatch } from './node-watch.ts';
 import { readServer, refuseServer } from './server.ts';
 
 /**
@@ -51,13 +52,16 @@ export async function openPostgres(
       clock,
     );
     const { validating, writing } = openEngines(options, opened);
+    const isCitus = citus !== null;
+    const nodes = isCitus ? new NodeWatch({ url, clock, giveUp: (error) => connection.giveUp(error) }) : null;
+    const givenUp = () => connection.givenUp;
     const onRenewed = async (beside: Transaction): Promise<void> => {
+      void nodes?.check();
       await connection.noteWork(beside);
       await connection.endLost(beside, WRITES_ALONE);
     };
-    const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed });
+    const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed, givenUp });
     opened.defer(() => lease.release());
-    const isCitus = citus !== null;
     connection.noteCitus(isCitus);
     if (isCitus) await connection.transaction(recoverPrepared);
     await connection.transaction(async (transaction) => {
@@ -71,6 +75,7 @@ export async function openPostgres(
       lease,
       postgis,
       isCitus,
+      nodes,
       pipe,
       validating,
       writing,

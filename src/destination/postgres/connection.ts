@@ -15,9 +15,9 @@ import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Row } from '../../staging/engine/engine.ts';
+import { forDriver, TYPES } from './driver.ts';
 import { diagnose, OutcomeUnknownError, PostgresError, unusableAddress } from './errors.ts';
 import { firstStatements, SELECT_BEGUN, type Waits } from './settings.ts';
-import { TYPES } from './value-parsers.ts';
 
 /** The server's answer to the end of a transaction in which a statement failed. */
 const ROLLED_BACK = 'ROLLBACK';
@@ -75,15 +75,6 @@ interface TransactionOptions extends Pick<Waits, 'lockWaitMs'> {
   readonly isSnapshot?: boolean;
   /** Whether all that `work` writes is rolled back. */
   readonly isDiscarded?: boolean;
-}
-
-/** Words for `verify-full` to the driver, which warns of them on standard error, among the lines of the log. */
-const ALIASES = /(?<=[?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
-/** With this parameter they have the meaning of libpq. */
-const OF_LIBPQ = /[?&]uselibpqcompat=true(?=&|$)/;
-
-function forDriver(address: string): string {
-  return OF_LIBPQ.test(address) ? address : address.replace(ALIASES, 'verify-full');
 }
 
 export class Connection implements Transaction {

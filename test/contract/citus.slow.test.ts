@@ -168,7 +168,8 @@ describe.skipIf(!HAS_CITUS)('a database whose schemas Citus distributes', () => 
     } finally {
       await worker.resume();
     }
-    await vi.waitUntil(async () => (await world.apply(ohio)).kind === 'committed', { timeout: 60_000 });
+    const applied = async () => (await world.apply(ohio)).kind === 'committed';
+    await vi.waitUntil(applied, { timeout: 90_000, interval: 1_000 });
     expect(await rowsOf(world, 'us_oh.us_oh_parcels')).toHaveLength(4);
     expect(await commitsOf(world, OHIO)).toEqual([['1'], ['2']]);
     expect(await commitsOf(world, TEXAS)).toEqual([['1'], ['2'], ['3']]);

@@ -183,6 +183,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
     );
     return completed(committing, done);
   } catch (error) {
+    if (isOfNode(error)) committing.nodes?.noteLost();
     if (error instanceof AwaitsApproval) {
       return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
     }

@@ -15,6 +15,10 @@ import { PostgresError } from './errors.ts';
 const ASK_AFTER_MS = 10_000;
 /** The server gives up on a node after `citus.node_connection_timeout`, by default 30 s. */
 const ANSWER_MS = 45_000;
+/** A node that refuses within this time is asked before each commit: it may be there the next moment. */
+const LONG_MS = 10_000;
+/** A node that gave no answer is asked again after this time, for its next commit. */
+const ASK_AGAIN_AFTER_MS = 60_000;
 /** A node that is busy answers late once. */
 const MAX_UNANSWERED = 2;
 
@@ -38,8 +42,8 @@ export interface NodeWatchOptions {
 
 export class NodeWatch {
   readonly #options: NodeWatchOptions;
-  /** By host and port. */
-  readonly #silent = new Set<string>();
+  /** By host and port: when a node last gave no answer; null: it is asked before its next commit. */
+  readonly #silent = new Map<string, number | null>();
   #watched: Watched | null = null;
   #isAsking = false;
 
@@ -51,10 +55,27 @@ export class NodeWatch {
   async begin(transaction: Transaction, schemaName: string): Promise<void> {
     const node = await nodeOf(transaction, schemaName);
     if (node === null) return;
-    if (this.#silent.has(nameOf(node)) && !(await this.#answers(node))) throw silence(node);
+    if (await this.#isSilent(node)) throw silence(node);
     this.#watched = { node, sinceMs: this.#options.clock.monotonicMs(), unanswered: 0 };
   }
 
+  /** Has the node asked before its next commit, because it was lost in this one. */
+  noteLost(): void {
+    if (this.#watched === null) return;
+    const name = nameOf(this.#watched.node);
+    if (!this.#silent.has(name)) this.#silent.set(name, null);
+  }
+
+  /** Asks a node that is known to be silent, but not for each of its datasets: all others wait for the answer. */
+  async #isSilent(node: Node): Promise<boolean> {
+    const askedMs = this.#silent.get(nameOf(node));
+    if (askedMs === undefined) return false;
+    const { clock } = this.#options;
+    if (askedMs !== null && clock.monotonicMs() - askedMs < ASK_AGAIN_AFTER_MS) return true;
+    return !(await this.#answers(node));
+  }
+
+  /** Ends with the commit. */
   end(): void {
     this.#watched = null;
   }
@@ -77,6 +98,7 @@ export class NodeWatch {
   /** Has the server connect to the node. Never rejects: a server that does not say is asked again. */
   async #answers(node: Node): Promise<boolean> {
     const { url, clock } = this.#options;
+    const startedMs = clock.monotonicMs();
     const connection = new Connection({ url, clock, answerMs: ANSWER_MS });
     const { over } = deadlineIn(ANSWER_MS);
     const abandon = (): void => connection.abandon();
@@ -84,8 +106,9 @@ export class NodeWatch {
     try {
       const asked = `SELECT 1 WHERE pg_catalog.citus_check_connection_to_node(${text(node.host)}, ${node.port})`;
       const answers = (await connection.rows(asked)).length > 0;
+      const endedMs = clock.monotonicMs();
       if (answers) this.#silent.delete(nameOf(node));
-      else this.#silent.add(nameOf(node));
+      else this.#silent.set(nameOf(node), endedMs - startedMs < LONG_MS ? null : endedMs);
       return answers;
     } catch {
       return true;

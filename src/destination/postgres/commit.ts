@@ -46,7 +46,7 @@ export interface Committing {
   readonly history: HistoryOptions;
   readonly unions: KnownUnions;
   readonly schemaOf: SchemaOf;
-  readonly isCitus: boolean;
+  /** Null without Citus. */
   readonly nodes: NodeWatch | null;
   readonly signal?: AbortSignal;
 }
@@ -136,8 +136,8 @@ function isOfNode(error: unknown): boolean {
 }
 
 /** What a node has prepared, and does not end, keeps the rows of a dataset locked. Whatever else goes wrong, the next attempt shows. */
-async function recover({ connection, isCitus }: Committing, thrown: unknown): Promise<void> {
-  if (isCitus && isOfNode(thrown)) await connection.transaction(recoverPrepared).catch(() => {});
+async function recover({ connection, nodes }: Committing, thrown: unknown): Promise<void> {
+  if (nodes !== null && isOfNode(thrown)) await connection.transaction(recoverPrepared).catch(() => {});
 }
 
 /** Null: a repetition does not help. */

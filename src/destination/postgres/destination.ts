@@ -118,7 +118,6 @@ export interface Opened {
   readonly connection: Connection;
   readonly lease: Lease;
   readonly postgis: Postgis | null;
-  readonly isCitus: boolean;
   /** Null without Citus. */
   readonly nodes: NodeWatch | null;
   readonly pipe: Pipe;

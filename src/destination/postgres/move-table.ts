@@ -12,7 +12,7 @@ import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type LoggedColumn, logColumns } from '../catalog/undo-logs.ts';
 import { dropState, writeState } from './catalog/distributed.ts';
 import { catalogTable, type Named, type Place, qualified } from './catalog/names.ts';
-import { type Current, hasCitus, isDistributedSchema, readLiveLog, taken } from './catalog/observed-state.ts';
+import { type Current, isDistributed, readLiveLog, taken } from './catalog/observed-state.ts';
 import type { Turn } from './job.ts';
 import {
   createLog,
@@ -40,8 +40,7 @@ export async function newPlace(
   if (schemaName === before) return null;
   const found = await readFound(transaction, { schemaName, tableName });
   if (found !== null) throw taken(datasetId, { schemaName, tableName }, found.kind);
-  const isDistributed = (await hasCitus(transaction)) && (await isDistributedSchema(transaction, schemaName));
-  return { schemaName, tableName, isDistributed };
+  return { schemaName, tableName, isDistributed: await isDistributed(transaction, schemaName) };
 }
 
 /** Moves the table. @throws PostgresError */

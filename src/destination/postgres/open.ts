@@ -74,7 +74,6 @@ export async function openPostgres(
       connection,
       lease,
       postgis,
-      isCitus,
       nodes,
       pipe,
       validating,

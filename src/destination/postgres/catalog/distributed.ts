@@ -15,7 +15,7 @@ import { PostgresError } from '../errors.ts';
 import { isLocked } from '../lock-waits.ts';
 import { waitAtMost } from '../settings.ts';
 import { type Place, qualified } from './names.ts';
-import { hasCitus, isDistributedSchema } from './observed-state.ts';
+import { isDistributed } from './observed-state.ts';
 
 /** The names of tables of datasets have no such character. */
 const STATES = 'feed_sync~states';
@@ -78,7 +78,7 @@ export async function writeState(
   );
 }
 
-/** Removes that of a dataset whose table has left the schema. */
+/** Removes the state of a dataset whose table has left the schema. */
 export async function dropState(
   transaction: Transaction,
   { schemaName, isDistributed }: Place,
@@ -101,7 +101,7 @@ export async function refuseUnended(
   transaction: Transaction,
   { datasetId, schemaName, commitNumber }: ObservedTable,
 ): Promise<void> {
-  if (!(await hasCitus(transaction)) || !(await isDistributedSchema(transaction, schemaName))) return;
+  if (!(await isDistributed(transaction, schemaName))) return;
   if (!(await hasStates(transaction, schemaName))) return;
   const [row] = await transaction.rows(
     `SELECT commit_number FROM ${statesOf(schemaName)} WHERE dataset_id = ${text(datasetId)}`,

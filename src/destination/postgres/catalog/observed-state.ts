@@ -161,8 +161,13 @@ export async function hasCitus(transaction: Transaction): Promise<boolean> {
   return booleanAt(row, 0);
 }
 
+/** Returns whether Citus is there, and keeps the schema on one node. */
+export async function isDistributed(transaction: Transaction, schemaName: string): Promise<boolean> {
+  return (await hasCitus(transaction)) && (await isOnNode(transaction, schemaName));
+}
+
 /** Returns whether Citus, which is there, keeps the schema on one node. */
-export async function isDistributedSchema(transaction: Transaction, schemaName: string): Promise<boolean> {
+async function isOnNode(transaction: Transaction, schemaName: string): Promise<boolean> {
   const found = `SELECT 1 FROM pg_catalog.pg_dist_schema WHERE schemaid = to_regnamespace(${text(identifier(schemaName))})`;
   return (await transaction.rows(found)).length > 0;
 }
@@ -206,7 +211,7 @@ export async function readCurrent(
   const isKept = kept !== null;
   const { schemaName } =
     table?.observed ?? (isKept ? namedAs(kept, LIVE_SCHEMA) : { schemaName: schemaOf(datasetId) });
-  const isDistributed = booleanAt(facts, 5) && (await isDistributedSchema(transaction, schemaName));
+  const isPlaced = booleanAt(facts, 5) && (await isOnNode(transaction, schemaName));
   const named = { schemaName, tableName };
   const found = await readFound(transaction, named);
   if (found !== null && (found.table === null || (table === null && !isKept))) {
@@ -215,7 +220,7 @@ export async function readCurrent(
   const columns = facts[4] ?? null;
   return {
     ...named,
-    isDistributed,
+    isDistributed: isPlaced,
     live: table?.observed ?? null,
     checksum: table?.checksum ?? null,
     isKept,

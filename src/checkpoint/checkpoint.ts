@@ -9,7 +9,7 @@ import type { Absence, AbsenceSubject } from '../model/absence.ts';
 import type { Candidate } from '../model/candidate.ts';
 import type { CommitPosition } from '../model/commits.ts';
 import type { RememberedContract } from '../model/contract.ts';
-import type { DesiredState, FollowStep, Reload } from '../model/desired-state.ts';
+import type { DesiredState, FollowStep, Reload, Resync } from '../model/desired-state.ts';
 import type { ErrorCode } from '../model/error-codes.ts';
 import type { Refusal, RefusalScope } from '../model/errors.ts';
 import type { EventId } from '../model/event.ts';
@@ -97,8 +97,11 @@ export interface Checkpoint extends CheckpointReader {
    */
   commitFollowStep(step: FollowStep): void;
 
-  /** Stores several steps as one: the progress in the destination, after the checkpoint was lost or an older one restored. */
-  adopt(steps: readonly FollowStep[]): void;
+  /**
+   * Stores several steps as one: the progress in the destination, after the checkpoint was lost or an older one restored, or another
+   * instance has worked. A resync that is not newer than the known one changes nothing, nor one of a dataset in no subscription.
+   */
+  adopt(steps: readonly FollowStep[], resyncs: readonly Resync[]): void;
 
   /** Notes that the subscription's record states its newest event. A record that states none later has a new log. */
   noteStatedLastEvent(subscriptionId: string): void;

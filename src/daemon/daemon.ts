@@ -331,6 +331,7 @@ export class Daemon implements Observed {
     if (this.#work.pool.isIdle) await this.#seeMirror();
     try {
       await engine.reloadMissing();
+      await engine.shareResyncs();
       const nowMs = this.#session.nowMs();
       for (const known of engine.datasets()) {
         if (isBehind(known)) workQueue.ask(known.desired.datasetId, nowMs);

@@ -79,6 +79,12 @@ export interface Destination {
   storeProgress(progress: StoredProgress, mode: 'wait' | 'if-free'): Promise<boolean>;
 
   /**
+   * Stores resyncs that tables owe, in place of earlier ones of their datasets, beside other work on the destination. Absent where only
+   * one instance ever works on it, whose checkpoint keeps them.
+   */
+  keepResyncs?(resyncs: readonly OwedReload[]): Promise<void>;
+
+  /**
    * Forgets the past of tables that is older than it is to be kept, in small transactions, for a few seconds at most. Does nothing
    * where a reader holds the destination or other work on it is under way, and where the past was pruned within the last hour.
    */
@@ -278,7 +284,10 @@ export interface StoredMember {
   readonly droppedEvent: bigint | null;
 }
 
-/** A reload that a subscription's log asked for and that the table does not satisfy yet. A dataset may owe several. */
+/**
+ * A reload that a subscription's log or an operator asked for and that the table does not satisfy yet. A dataset may owe several. An
+ * operator's has an empty subscription, its number is the time of the request, and its time that of the request to move the table.
+ */
 export interface OwedReload extends ReloadMark {
   readonly datasetId: string;
   readonly subscriptionId: string;

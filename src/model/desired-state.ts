@@ -255,6 +255,19 @@ export function withOwed(desired: DesiredState, reloads: readonly Reload[]): Des
     : { ...desired, reloads: [...desired.reloads, ...missing].toSorted(byNumber) };
 }
 
+/** A resync that an operator requested. */
+export interface Resync {
+  readonly datasetId: string;
+  readonly resyncNumber: number;
+  readonly moveNumber: number;
+}
+
+/** Adds a resync. One of a dataset that no subscription contains is void, as is one that is not newer than the known one. */
+export function withResync(desired: DesiredState, { resyncNumber, moveNumber }: Resync): DesiredState {
+  if (desired.members.size === 0 || resyncNumber <= desired.resyncNumber) return desired;
+  return { ...desired, resyncNumber, moveNumber };
+}
+
 /** Records that the table satisfies these reloads, of which only the newest per subscription is remembered. */
 export function withoutAnswered(
   desired: DesiredState,

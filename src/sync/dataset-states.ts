@@ -13,6 +13,7 @@ import { isChosenDataset } from './follow/subscriptions.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/dataset-state.ts';
 import { needOf } from './plan/need.ts';
+import { withResyncs } from './resyncs.ts';
 import { currentSuspensions } from './suspensions.ts';
 
 /**
@@ -138,6 +139,14 @@ export class MirrorView {
         if (isStored) this.#progress = progress;
         return isStored;
       },
+      ...(destination.keepResyncs === undefined
+        ? {}
+        : {
+            keepResyncs: async (resyncs) => {
+              await destination.keepResyncs?.(resyncs);
+              this.#progress = withResyncs(this.#progress, resyncs);
+            },
+          }),
       forgetPast: () => destination.forgetPast(),
       storeChecksum: (checksum) => destination.storeChecksum(checksum),
       renewChecksums: (renewal) => destination.renewChecksums(renewal),

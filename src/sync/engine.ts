@@ -18,6 +18,7 @@ import type { DatasetState } from './plan/dataset-state.ts';
 import type { VerdictOf } from './plan/retirement.ts';
 import { type Reconciliation, reconcile } from './reconcile.ts';
 import type { DatasetResult } from './result.ts';
+import { shareResyncs } from './resyncs.ts';
 import { type Judging, judgeRetirements } from './retirements.ts';
 import { isSameProgress, progressToStore } from './stored-progress.ts';
 
@@ -44,6 +45,7 @@ export class Engine {
   /** Lists the subscriptions and reads the observed state. `isMirrorIdle`: nobody works on the mirror, so it answers at once. */
   async connect(isMirrorIdle: boolean, signal: AbortSignal): Promise<Connected> {
     const connected = await connect(this.parts, () => this.mirror.refresh(isMirrorIdle), signal);
+    await this.shareResyncs();
     if (!this.#isPastReported) warnOfDamagedPast(connected.observed, this.parts.log);
     this.#isPastReported = true;
     return connected;
@@ -88,6 +90,11 @@ export class Engine {
     const { observed } = this.mirror;
     const progress = progressToStore(observed, this.parts, 'alone');
     return progress === null || isSameProgress(observed.progress, progress) ? null : progress;
+  }
+
+  /** Stores with the mirror what the tables owe to operators, where another instance may take it over. */
+  shareResyncs(): Promise<void> {
+    return shareResyncs(this.mirror.observed, this.parts);
   }
 
   /** Reconciles a dataset. Never throws. */

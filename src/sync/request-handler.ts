@@ -12,6 +12,8 @@ export interface Performing extends ForRequests {
   readonly parts: Parts;
   /** The dataset as both stores know it; null: no subscription contains it and it has no table, or it is not chosen. */
   readonly known: DatasetState | null;
+  /** Stores with the mirror what its tables owe to operators. */
+  readonly shareResyncs: () => Promise<void>;
 }
 
 /** Returns the answer to a request once the dataset was reconciled. */

@@ -57,7 +57,12 @@ export async function performRequests(
 function decider({ command }: OperatorRequest, { decisions, checkpoint }: Parts): Handler | undefined {
   const decide = decisions?.get(command);
   if (decide === undefined) return undefined;
-  return async ({ parameters }) => ({ kind: 'done', text: decide(parameters, checkpoint) });
+  return async ({ parameters }, { shareResyncs }) => {
+    const text = decide(parameters, checkpoint);
+    // Before the answer, so that another instance that takes over does what the operator was promised.
+    await shareResyncs();
+    return { kind: 'done', text };
+  };
 }
 
 async function perform(

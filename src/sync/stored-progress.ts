@@ -11,6 +11,7 @@ import { datasetStates } from './dataset-states.ts';
 import type { Parts } from './parts.ts';
 import type { DatasetState } from './plan/dataset-state.ts';
 import { needOf, pendingReloads } from './plan/need.ts';
+import { owedResyncs } from './resyncs.ts';
 
 /**
  * Returns the progress to store, or null where a table lacks changes that only the logs reported, because they would be forgotten with the
@@ -39,20 +40,21 @@ function lacksWhatWasAnnounced(
 
 function progressOf(observed: ObservedState, { checkpoint }: Parts): StoredProgress {
   const desiredStates = [...checkpoint.desiredStates().values()];
+  const ofLogs = desiredStates.flatMap((desired) => {
+    const table = observed.datasets.get(desired.datasetId);
+    if (table === undefined) return [];
+    return pendingReloads(table, desired).map(({ subscriptionId, logNumber, eventNumber, createdAt }) => ({
+      datasetId: desired.datasetId,
+      subscriptionId,
+      logNumber,
+      eventNumber,
+      createdAt,
+    }));
+  });
   return {
     subscriptions: [...checkpoint.followed().values()].map(subscriptionOf),
     members: desiredStates.flatMap((desired) => membersOf(desired, observed.datasets.has(desired.datasetId))),
-    owed: desiredStates.flatMap((desired) => {
-      const table = observed.datasets.get(desired.datasetId);
-      if (table === undefined) return [];
-      return pendingReloads(table, desired).map(({ subscriptionId, logNumber, eventNumber, createdAt }) => ({
-        datasetId: desired.datasetId,
-        subscriptionId,
-        logNumber,
-        eventNumber,
-        createdAt,
-      }));
-    }),
+    owed: [...ofLogs, ...owedResyncs(desiredStates, observed)],
   };
 }
 

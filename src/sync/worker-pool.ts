@@ -176,6 +176,7 @@ export class WorkerPool {
       ...forRequests,
       parts: engine.parts,
       known: datasetState(datasetId, engine.mirror.observed, engine.parts),
+      shareResyncs: () => engine.shareResyncs(),
     });
     try {
       if (performingNow().known !== null) await this.#enroll(datasetId, executor);

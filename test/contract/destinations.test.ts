@@ -410,6 +410,25 @@ describe.each(KINDS)('the destination $name', (kind) => {
     expect([service?.subscriptionIds, left]).toEqual([['sub_2'], null]);
   });
 
+  it('F72 keeps the resyncs of operators beside the reloads that logs ask for, if several instances use it', async () => {
+    const { world } = await threePeople(kind);
+    const { destination } = world;
+    const owed = { datasetId: 'parcels', logNumber: 1, eventNumber: 8n, createdAt: null };
+    const ofLog = { ...owed, subscriptionId: 'sub_1' };
+    const ofOperator = { ...owed, subscriptionId: '', createdAt: new Date('2026-01-01T00:00:00.123Z') };
+    await destination.storeProgress({ subscriptions: [], members: [], owed: [ofLog] }, 'wait');
+    await destination.keepResyncs?.([ofOperator]);
+    const later = { ...ofOperator, eventNumber: 9n };
+    await destination.keepResyncs?.([later]);
+    const { progress } = await destination.has();
+    expect(
+      progress?.owed.toSorted((one, other) => one.subscriptionId.localeCompare(other.subscriptionId)),
+    ).toEqual(destination.keepResyncs === undefined ? [ofLog] : [later, ofLog]);
+    expect(destination.keepResyncs === undefined).toBe(kind.name === 'DuckDB');
+    await destination.storeProgress({ subscriptions: [], members: [], owed: [ofLog] }, 'wait');
+    expect((await destination.has()).progress?.owed).toEqual([ofLog]);
+  });
+
   it('reads with SQL, and refuses to write', async () => {
     const { world } = await threePeople(kind);
     const reader = await world.reader();

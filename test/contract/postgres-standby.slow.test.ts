@@ -114,6 +114,24 @@ describe.skipIf(EMBEDDED.folder === null)('two daemons on one database', () => {
     expect(await daemons.second.ended).toMatchObject({ exitCode: 0 });
   });
 
+  it('F72 the second does a resync that it passed on to the first, which dies before it has loaded the snapshot', async () => {
+    const address = await server.database();
+    const { feed, first, second, installed, datasetOf } = await twoDaemons(address);
+    const isDead = Promise.withResolvers<void>();
+    const held = feed.faults.add({
+      match: { operation: 'file' },
+      act: { kind: 'wait', until: () => isDead.promise },
+    });
+    const datasetId = datasetOf('permits');
+    expect(await installed.run('resync', datasetId)).toMatchObject({ exitCode: 0 });
+    await eventually(async () => expect(held.fired).toBeGreaterThan(0));
+    first.kill('SIGKILL');
+    await first.ended;
+    isDead.resolve();
+    await logged(second, 'Loaded a snapshot.');
+    expect(await committedVersions(address)).toEqual([['1'], ['1']]);
+  });
+
   it('F72 the second daemon notifies its command of later commits, and not again of those before', async () => {
     const address = await server.database();
     const folder = mkdtempSync(join(tmpdir(), 'feed-sync-noted-'));

@@ -19,6 +19,7 @@ import {
   withoutAnswered,
   withoutLog,
   withoutSubscription,
+  withResync,
 } from '../../src/model/desired-state.ts';
 import type { RefusalScope } from '../../src/model/errors.ts';
 import { EMPTY_LEDGER } from '../../src/model/notification.ts';
@@ -127,7 +128,10 @@ export function modelCheckpoint(stored: Stored, nowMs: () => number): Checkpoint
     keepCandidate: (candidate) => void candidates.set(candidate.datasetId, candidate),
     removeCandidate: (datasetId) => void candidates.delete(datasetId),
     commitFollowStep: (step) => followStep(step, stored, update),
-    adopt: (steps) => steps.forEach((step) => void followStep(step, stored, update)),
+    adopt(steps, resyncs) {
+      for (const step of steps) followStep(step, stored, update);
+      for (const resync of resyncs) update(resync.datasetId, (desired) => withResync(desired, resync));
+    },
     noteStatedLastEvent(id) {
       const before = followed.get(id);
       if (before !== undefined) followed.set(id, { ...before, statesLastEvent: true });

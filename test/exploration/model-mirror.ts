@@ -22,6 +22,7 @@ import {
   type VersionContent,
   type WriteJob,
 } from '../../src/model/write-jobs.ts';
+import { withResyncs } from '../../src/sync/resyncs.ts';
 import { takenFromJob } from '../support/loaded-table.ts';
 import {
   hold,
@@ -104,7 +105,14 @@ export class ModelMirror implements SharedPlace {
     const { epoch } = this;
     return {
       ...(this.isShared
-        ? { requests: sharedRequests(this, epoch), candidates: sharedCandidates(this, epoch) }
+        ? {
+            requests: sharedRequests(this, epoch),
+            candidates: sharedCandidates(this, epoch),
+            keepResyncs: async (resyncs) => {
+              hold(this, epoch);
+              this.state = { ...this.state, progress: withResyncs(this.state.progress, resyncs) };
+            },
+          }
         : {}),
       has: async () => this.observed(),
       enroll: async ({ subscriptionIds }) => {

@@ -1,12 +1,14 @@
 /** A checkpoint that was lost, or an older one that was restored, beside a mirror that says how far it was followed. */
 
 import { describe, expect, it } from 'vitest';
+import type { Checkpoint } from '../../src/checkpoint/checkpoint.ts';
 import { EXIT_CODES } from '../../src/cli/exit-codes.ts';
 import { exitCodeOfResult } from '../../src/cli/render/summary.ts';
-import type { StoredProgress, StoredSubscription } from '../../src/destination/destination.ts';
+import type { OwedReload, StoredProgress, StoredSubscription } from '../../src/destination/destination.ts';
 import { present } from '../../src/lib/assert.ts';
 import { ServiceUnavailableError } from '../../src/model/errors.ts';
-import { isBehind } from '../../src/sync/follow/subscriptions.ts';
+import { adoptProgress, isBehind } from '../../src/sync/follow/subscriptions.ts';
+import { shareResyncs, withResyncs } from '../../src/sync/resyncs.ts';
 import { isSameProgress, progressToStore } from '../../src/sync/stored-progress.ts';
 import { openNew } from '../support/checkpoint-files.ts';
 import {
@@ -126,6 +128,44 @@ describe('a lost checkpoint', () => {
     world.service.snapshots.set('permits', entry('permits', 1, 'anew'));
     world.service.watermarkCovers.set('sub_1', id(102));
     expect(kinds(await world.catchUp())).toMatchObject({ permits: 'loaded' });
+  });
+
+  it('F72 owes the resyncs that operators asked another instance for, until a table satisfies them', async () => {
+    const world = await ledOn();
+    await store(world);
+    const { destination } = world.parts;
+    const keepResyncs = async (resyncs: readonly OwedReload[]) => {
+      world.progress = withResyncs(world.progress, resyncs);
+    };
+    Object.assign(world.parts, { destination: { ...destination, keepResyncs } });
+    const { checkpoint } = world.parts;
+    checkpoint.requestResync(['permits'], false);
+    checkpoint.requestResync(['zoning'], true);
+    const asked = (of: Checkpoint, datasetId: string) => {
+      const { resyncNumber, moveNumber } = present(of.desired(datasetId), 'it is known');
+      return { resyncNumber, moveNumber };
+    };
+    const [permits, zoning] = [asked(checkpoint, 'permits'), asked(checkpoint, 'zoning')];
+    expect([permits.moveNumber, zoning.moveNumber]).toEqual([0, zoning.resyncNumber]);
+    await shareResyncs(await observedStateOf(world), world.parts);
+    // What the destination has is not written again.
+    const stored = world.progress;
+    await shareResyncs(await observedStateOf(world), world.parts);
+    expect(world.progress).toBe(stored);
+
+    await withoutCheckpoint(world);
+    adoptProgress(await observedStateOf(world), NOW, world.parts);
+    expect(asked(world.parts.checkpoint, 'permits')).toEqual(permits);
+    expect(asked(world.parts.checkpoint, 'zoning')).toEqual(zoning);
+    expect(kinds(await world.catchUp())).toEqual({ parcels: 'current', permits: 'loaded', zoning: 'loaded' });
+
+    // The mirror still says that they were owed, and the tables that they are satisfied.
+    await withoutCheckpoint(world);
+    expect(kinds(await world.catchUp())).toEqual({
+      parcels: 'current',
+      permits: 'current',
+      zoning: 'current',
+    });
   });
 
   it('owes a stored reload of a subscription that has dropped the dataset since', async () => {

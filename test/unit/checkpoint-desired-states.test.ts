@@ -300,13 +300,16 @@ describe('a follow step', () => {
   it('stores that a record has named its newest event, in this log and in no other', async () => {
     const checkpoint = await openNew();
     const stated = () => checkpoint.followed().get('s')?.statesLastEvent;
-    checkpoint.adopt([{ ...step, statesLastEvent: false }]);
+    checkpoint.adopt([{ ...step, statesLastEvent: false }], []);
     expect(stated()).toBe(false);
-    checkpoint.adopt([{ ...step, statesLastEvent: true }]);
+    checkpoint.adopt([{ ...step, statesLastEvent: true }], []);
     expect(stated()).toBe(true);
-    checkpoint.adopt([{ ...step, statesLastEvent: false }]);
+    checkpoint.adopt([{ ...step, statesLastEvent: false }], []);
     expect(stated()).toBe(true);
-    checkpoint.adopt([{ ...step, position: position(event(5n), { logNumber: 2 }), statesLastEvent: false }]);
+    checkpoint.adopt(
+      [{ ...step, position: position(event(5n), { logNumber: 2 }), statesLastEvent: false }],
+      [],
+    );
     expect(stated()).toBe(false);
   });
 
@@ -369,7 +372,7 @@ describe('W43 the adoption of stored progress', () => {
       position: position(event(7n)),
       changes,
     });
-    checkpoint.adopt([taken('s', joined('d'), reloadAsked('d', 7n)), taken('u', joined('d'))]);
+    checkpoint.adopt([taken('s', joined('d'), reloadAsked('d', 7n)), taken('u', joined('d'))], []);
     expect(checkpoint.desired('old')).toEqual({
       ...emptyDesiredState('old'),
       members: new Map([['t', member({ announced: 9 })]]),
@@ -384,7 +387,7 @@ describe('W43 the adoption of stored progress', () => {
       reloads: [reload(7, { subscriptionId: 's' })],
     });
     expect(checkpoint.followed().get('s')?.cursor).toEqual(event(7n));
-    expect(() => checkpoint.adopt([taken('v', joined('d')), taken('w', joined('\ud800'))])).toThrow(
+    expect(() => checkpoint.adopt([taken('v', joined('d')), taken('w', joined('\ud800'))], [])).toThrow(
       ContractViolationError,
     );
     expect([...checkpoint.followed().keys()]).toEqual(['s', 't', 'u']);

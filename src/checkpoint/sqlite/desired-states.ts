@@ -194,7 +194,13 @@ function desiredStateReader({ states, members, reloads }: Tables, clause: string
  * it.
  */
 function desiredStateWriter(database: Database.Database, { states, members, reloads }: Tables) {
-  const putState = states.put(['datasetId', 'refreshesRequested', 'retirementApproved']);
+  const putState = states.put([
+    'datasetId',
+    'refreshesRequested',
+    'retirementApproved',
+    'resyncNumber',
+    'moveNumber',
+  ]);
   const deleteMembers = database.prepare<[string]>('DELETE FROM desired_members WHERE dataset_id = ?');
   const putMember = members.putAll();
   const deleteReloads = database.prepare<[string]>('DELETE FROM desired_reloads WHERE dataset_id = ?');

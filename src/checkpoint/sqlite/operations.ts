@@ -6,12 +6,14 @@ import { durable } from '../../lib/files.ts';
 import {
   changedDesiredState,
   type FollowStep,
+  type Resync,
   withListed,
   withOwed,
   withoutAnnouncedAbove,
   withoutAnswered,
   withoutLog,
   withoutSubscription,
+  withResync,
 } from '../../model/desired-state.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import type { Requests } from '../requests.ts';
@@ -175,8 +177,11 @@ function desiredStateOperations(transaction: Transaction, tables: Tables) {
   const noteReading = (effect: () => void): void => transaction('checkpoint.note-absences', effect);
   return {
     commitFollowStep: (step) => transaction('checkpoint.follow-step', () => applyStep(tables, step)),
-    adopt: (steps) =>
-      transaction('checkpoint.adopt', () => steps.forEach((step) => void applyStep(tables, step))),
+    adopt: (steps, resyncs) =>
+      transaction('checkpoint.adopt', () => {
+        for (const step of steps) applyStep(tables, step);
+        for (const resync of resyncs) adoptResync(tables, resync);
+      }),
     noteStatedLastEvent: (subscriptionId) =>
       transaction('checkpoint.note-stated', () => subscriptions.noteStatedLastEvent(subscriptionId)),
     notePoll: (subscriptionId, at, end) =>
@@ -310,6 +315,12 @@ function requestResync(
   );
   for (const id of requested) tables.failures.remove(id);
   return requested;
+}
+
+function adoptResync({ desiredStates, failures }: Tables, resync: Resync): void {
+  const { datasetId } = resync;
+  const { before, after } = desiredStates.update(datasetId, (desired) => withResync(desired, resync));
+  if (after !== before) failures.remove(datasetId);
 }
 
 function approveRetirements(tables: Tables): readonly string[] {

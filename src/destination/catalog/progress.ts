@@ -25,6 +25,15 @@ interface ProgressTable {
   readonly rows: (progress: StoredProgress) => readonly CatalogRow[];
 }
 
+const OWED = {
+  table: 'owed',
+  keyColumns: ['dataset_id', 'subscription_id'],
+  rows: ({ owed }: Pick<StoredProgress, 'owed'>) =>
+    owed.map(({ datasetId, subscriptionId, logNumber, eventNumber, createdAt }) => {
+      return [datasetId, subscriptionId, logNumber, eventNumber, createdAt];
+    }),
+} as const satisfies ProgressTable;
+
 const PROGRESS_TABLES: readonly ProgressTable[] = [
   {
     table: 'subscriptions',
@@ -48,14 +57,7 @@ const PROGRESS_TABLES: readonly ProgressTable[] = [
         return [subscriptionId, datasetId, addedEvent, droppedEvent];
       }),
   },
-  {
-    table: 'owed',
-    keyColumns: ['dataset_id', 'subscription_id'],
-    rows: ({ owed }) =>
-      owed.map(({ datasetId, subscriptionId, logNumber, eventNumber, createdAt }) => {
-        return [datasetId, subscriptionId, logNumber, eventNumber, createdAt];
-      }),
-  },
+  OWED,
 ];
 
 /** Returns the changes for one transaction; none when `progress` is already stored. */
@@ -77,6 +79,12 @@ export function replaceProgress(
       ...(written.length === 0 ? [] : [insertRows(table, written)]),
     ];
   });
+}
+
+/** Returns the changes that put reloads in place of those which their datasets owe to the same subscription, or to an operator. */
+export function replaceOwed(owed: readonly OwedReload[]): readonly CatalogWrite[] {
+  const keys = owed.map(({ datasetId, subscriptionId }) => [datasetId, subscriptionId]);
+  return [deleteRows('owed', OWED.keyColumns, keys), insertRows('owed', OWED.rows({ owed }))];
 }
 
 function keyCell(cell: CatalogRow[number]): string {

@@ -16,7 +16,7 @@ import type { Engine } from '../../staging/engine/engine.ts';
 import { bookmarkWrites } from '../catalog/commits.ts';
 import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
 import { PastLimit } from '../catalog/past-limit.ts';
-import { replaceProgress } from '../catalog/progress.ts';
+import { replaceOwed, replaceProgress } from '../catalog/progress.ts';
 import { type HistoryOptions, NO_HISTORY } from '../catalog/undo-logs.ts';
 import { KnownUnions, type RecordedUnion, type UnionOptions, type WrittenUnion } from '../catalog/unions.ts';
 import type {
@@ -27,6 +27,7 @@ import type {
   JobQueue,
   JobResult,
   ObservedState,
+  OwedReload,
   RenewedChecksums,
   StoredChecksum,
   StoredProgress,
@@ -36,6 +37,7 @@ import type {
 import type { CommitLimits, CommitPage, CommitSource, ExportSource } from '../publication.ts';
 import { Validation } from '../validation.ts';
 import { validateChanges, validateChangesTogether } from './apply-changes.ts';
+import { BesideJobs } from './beside-jobs.ts';
 import { DatabaseCandidates } from './candidates.ts';
 import { readCommits } from './catalog/commits.ts';
 import { makeCatalog, makeSchemas } from './catalog/make-catalog.ts';
@@ -134,6 +136,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
   readonly #pastLimit: PastLimit;
   readonly #patience: LockPatience;
   readonly #schemaOf: SchemaOf;
+  readonly #besideJobs: BesideJobs;
   readonly requests: DatabaseRequests;
   readonly candidates: DatabaseCandidates;
 
@@ -146,7 +149,8 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     this.#patience = new LockPatience(options);
     this.#schemaOf = options.schemaOf ?? (() => LIVE_SCHEMA);
     this.requests = new DatabaseRequests({ url, clock }, opened.lease);
-    this.candidates = new DatabaseCandidates({ url, clock }, opened.lease);
+    this.#besideJobs = new BesideJobs({ url, clock });
+    this.candidates = new DatabaseCandidates(this.#besideJobs, opened.lease);
     const { place, validating } = opened;
     const validate = (engine: Engine, job: WriteJob) => validateJob(engine, job, place);
     const validateTogether = (engine: Engine, jobs: readonly ChangesJob[]) =>
@@ -337,6 +341,10 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     });
   }
 
+  async keepResyncs(resyncs: readonly OwedReload[]): Promise<void> {
+    await this.#besideJobs.write(this.#opened.lease, statementsOf(replaceOwed(resyncs)));
+  }
+
   storeChecksum(checksum: TableChecksum): Promise<StoredChecksum> {
     return this.#write((transaction) => storeChecksum(transaction, checksum));
   }
@@ -369,7 +377,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
   async close(): Promise<void> {
     const { connection, lease, writing } = this.#opened;
     await this.requests.close();
-    await this.candidates.close();
+    await this.#besideJobs.close();
     await this.#inTurn(async () => {
       await lease.release();
       await connection.close();

@@ -13,6 +13,7 @@ import { ConfigurationError, type Refusal } from '../../model/errors.ts';
 import type { Subscription } from '../../model/records.ts';
 import { SELECT_SUBSCRIPTIONS } from '../incidents.ts';
 import type { Parts } from '../parts.ts';
+import { unknownResyncs } from '../resyncs.ts';
 import { currentSuspensions, storeSuspension } from '../suspensions.ts';
 import { noteAbsences } from './audit.ts';
 
@@ -225,11 +226,8 @@ function warnOfMissingMirror({ service }: ObservedState, { checkpoint, log }: Pa
 }
 
 /** Adopts the progress that is stored with the mirror. `readAt`: now, in service time. */
-export function adoptProgress(
-  { progress, datasets }: ObservedState,
-  readAt: Date,
-  { checkpoint, log }: Parts,
-): void {
+export function adoptProgress(observed: ObservedState, readAt: Date, { checkpoint, log }: Parts): void {
+  const { progress, datasets } = observed;
   if (progress === null) return;
   const followed = checkpoint.followed();
   const forgotten = new Set(checkpoint.forgotten());
@@ -239,12 +237,16 @@ export function adoptProgress(
       !isOfOldLog(stored, datasets) &&
       isBehind(followed.get(stored.subscriptionId), stored),
   );
-  if (behind.length === 0) return;
-  checkpoint.adopt(behind.map((stored) => stepFrom(stored, progress, datasets, readAt)));
-  log.warn(
-    { subscriptions: behind.map(({ subscriptionId }) => subscriptionId) },
-    'The checkpoint is older than the mirror: positions, members and owed reloads are taken from the mirror.',
-  );
+  const resyncs = unknownResyncs(observed, checkpoint.desiredStates());
+  if (behind.length + resyncs.length === 0) return;
+  const steps = behind.map((stored) => stepFrom(stored, progress, datasets, readAt));
+  checkpoint.adopt(steps, resyncs);
+  if (behind.length > 0) {
+    log.warn(
+      { subscriptions: behind.map(({ subscriptionId }) => subscriptionId) },
+      'The checkpoint is older than the mirror: positions, members and owed reloads are taken from the mirror.',
+    );
+  }
 }
 
 /** Returns whether the mirror has followed the log further than the checkpoint. */

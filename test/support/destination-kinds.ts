@@ -83,6 +83,27 @@ export function destinationKindsWithPostgis(): readonly DestinationKind[] {
   return [...destinationKinds(), ...databaseKind(DEBIAN, `${DEBIAN.name} is not installed.`)];
 }
 
+type Server = Pick<PostgresServer, 'database' | 'stop'>;
+
+/** The servers that run now. The groups of a test file share theirs, and it stops with the last of them. */
+const servers = new Map<Binaries, { readonly started: Promise<Server>; groups: number }>();
+
+async function join(binaries: Binaries, start: () => Promise<Server>): Promise<Server> {
+  const running = servers.get(binaries) ?? { started: start(), groups: 0 };
+  running.groups += 1;
+  servers.set(binaries, running);
+  return await running.started;
+}
+
+async function leave(binaries: Binaries): Promise<void> {
+  const running = servers.get(binaries);
+  if (running === undefined) return;
+  running.groups -= 1;
+  if (running.groups > 0) return;
+  servers.delete(binaries);
+  await (await running.started).stop();
+}
+
 const inHistory = (name: string): string => `history.${name}`;
 /** Beside its table, the log has another name. */
 const besideTable = (name: string): string => `feeds.${name.replace(/^parcels(?!__)/, 'parcels_history')}`;
@@ -118,17 +139,15 @@ const DUCKDB: DestinationKind = {
 function databaseKind(
   binaries: Binaries,
   whyNone: string,
-  start: () => Promise<Pick<PostgresServer, 'database' | 'stop'>> = () => startPostgres(binaries),
+  start: () => Promise<Server> = () => startPostgres(binaries),
 ): readonly DestinationKind[] {
   const isDistributed = binaries === CITUS;
-  let server: Pick<PostgresServer, 'database' | 'stop'> | null = null;
+  let server: Server | null = null;
   beforeAll(async () => {
     if (binaries.folder === null) process.stderr.write(`SKIPPED: ${whyNone}\n`);
-    else server = await start();
+    else server = await join(binaries, start);
   });
-  afterAll(async () => {
-    await server?.stop();
-  });
+  afterAll(() => leave(binaries));
   if (binaries.folder === null) return [];
   const open = async (history: HistoryOptions = NO_HISTORY): Promise<DestinationWorld> => {
     const address = await present(server, 'the server runs').database();

@@ -1,6 +1,7 @@
 /** F75 what readers demand of the rows of our tables in PostgreSQL: a commit that breaks it fails its dataset, named, and changes nothing. */
 
-import { describe, expect, it } from 'vitest';
+import pg from 'pg';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
@@ -152,6 +153,21 @@ describe.skipIf(EMBEDDED.folder === null)("F75 commits that a reader's object re
     await world.byHand(made);
     course.publishRows([[1, 'ONE']]);
     await expectRefusedByReader(world, course, named);
+  });
+
+  it('the pages of a new table are known to be visible to all, and a transaction begun before sees its first version', async () => {
+    const world = await databaseAtWork(await server.database());
+    const before = new pg.Client({ connectionString: world.address });
+    await before.connect();
+    onTestFinished(() => before.end());
+    await before.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+    const rows = Array.from({ length: 5_000 }, (_, index): Row => [index, `row ${index}`]);
+    await world.loaded(firstContent(PEOPLE, rows));
+    // PostgreSQL 15 notes so of all pages, 18 of more than half.
+    const noted = 'SELECT relallvisible * 2 > relpages FROM pg_class WHERE oid =';
+    expect(await world.byHand(`${noted} 'feeds.parcels'::regclass`)).toEqual([['t']]);
+    const { rows: seen } = await before.query('SELECT count(*)::int AS rows FROM feeds.parcels');
+    expect(seen).toEqual([{ rows: 5_000 }]);
   });
 
   it('F75 a commit with a row that is too long for a table says so, and blames no reader', async () => {

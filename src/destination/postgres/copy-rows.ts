@@ -90,6 +90,11 @@ export interface CopiedRows {
   readonly from: string;
   /** Whether geometries are those of PostGIS; else they are bytes (WKB). */
   readonly hasPostgis: boolean;
+  /**
+   * The transaction has made the table, on this server. Its rows are written frozen: later reads change no page to note that they are
+   * committed, and the table is counted by its key alone.
+   */
+  readonly isOfNewTable?: boolean;
 }
 
 /**
@@ -106,7 +111,8 @@ export async function copyRows(
   const reading = openSync(pipe.path, constants.O_RDONLY | constants.O_NONBLOCK);
   const writing = openSync(pipe.path, constants.O_WRONLY | constants.O_NONBLOCK);
   const source = new Socket({ fd: reading, readable: true, writable: false });
-  const copying = transaction.copyIn(`COPY ${target} FROM STDIN (FORMAT csv)`, source);
+  const freeze = rows.isOfNewTable === true ? ', FREEZE' : '';
+  const copying = transaction.copyIn(`COPY ${target} FROM STDIN (FORMAT csv${freeze})`, source);
   const written = engine.runWhileSpaceIsFree(writeCsv(rows, pipe.path)).then(
     () => closeSync(writing),
     (error) => {

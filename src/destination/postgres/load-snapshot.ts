@@ -107,7 +107,8 @@ async function make(turn: Turn, { job, plan, current }: Loading): Promise<Loaded
   const table = qualified(current);
   await transaction.run(createTable(current, plan.columns, postgis));
   const list = plan.columns.map(({ columnName }) => identifier(columnName)).join(', ');
-  await turn.copy(`${table} (${list})`, copied(plan));
+  // Citus passes the rows of a distributed table on to its node, and freezes none.
+  await turn.copy(`${table} (${list})`, { ...copied(plan), isOfNewTable: !current.isDistributed });
   const content = await readContent(transaction, table, plan.columns);
   refuseOtherCount(job, content.rowCount);
   await giveKey(turn, job, current, plan.columns, content.rowCount);

@@ -3,6 +3,7 @@
  * know them from there. They are stored as reloads that are owed to nobody's log.
  */
 
+import type { CheckpointReader } from '../checkpoint/checkpoint.ts';
 import type { ObservedState, OwedReload, StoredProgress } from '../destination/destination.ts';
 import type { DesiredState, Resync } from '../model/desired-state.ts';
 import type { Parts } from './parts.ts';
@@ -25,17 +26,18 @@ export function owedResyncs(
   });
 }
 
-/** Returns the stored resyncs that are newer than those of the checkpoint, and that the tables owe. */
+/** Returns the stored resyncs of datasets in a subscription that are newer than those of the checkpoint, and that the tables owe. */
 export function unknownResyncs(
   { progress, datasets }: ObservedState,
-  desiredStates: ReadonlyMap<string, DesiredState>,
+  checkpoint: Pick<CheckpointReader, 'desired'>,
 ): readonly Resync[] {
   return (progress?.owed ?? [])
     .filter(({ datasetId, subscriptionId, eventNumber }) => {
       if (subscriptionId !== OPERATOR) return false;
-      const known = BigInt(desiredStates.get(datasetId)?.resyncNumber ?? 0);
+      const desired = checkpoint.desired(datasetId);
+      if (desired === null || desired.members.size === 0) return false;
       const satisfied = datasets.get(datasetId)?.reloads.get(OPERATOR)?.eventNumber ?? 0n;
-      return eventNumber > known && eventNumber > satisfied;
+      return eventNumber > desired.resyncNumber && eventNumber > satisfied;
     })
     .map(({ datasetId, eventNumber, createdAt }) => ({
       datasetId,

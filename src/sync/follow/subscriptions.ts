@@ -237,16 +237,18 @@ export function adoptProgress(observed: ObservedState, readAt: Date, { checkpoin
       !isOfOldLog(stored, datasets) &&
       isBehind(followed.get(stored.subscriptionId), stored),
   );
-  const resyncs = unknownResyncs(observed, checkpoint.desiredStates());
-  if (behind.length + resyncs.length === 0) return;
-  const steps = behind.map((stored) => stepFrom(stored, progress, datasets, readAt));
-  checkpoint.adopt(steps, resyncs);
   if (behind.length > 0) {
+    checkpoint.adopt(
+      behind.map((stored) => stepFrom(stored, progress, datasets, readAt)),
+      [],
+    );
     log.warn(
       { subscriptions: behind.map(({ subscriptionId }) => subscriptionId) },
       'The checkpoint is older than the mirror: positions, members and owed reloads are taken from the mirror.',
     );
   }
+  const resyncs = unknownResyncs(observed, checkpoint);
+  if (resyncs.length > 0) checkpoint.adopt([], resyncs);
 }
 
 /** Returns whether the mirror has followed the log further than the checkpoint. */

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { CountsReporter } from './test/simulation/counts-reporter.ts';
 import { LongestFirst } from './test/support/longest-first.ts';
@@ -19,11 +20,13 @@ const ALONE = [
   'test/contract/run-reader.slow.test.ts',
   'test/security/bombs.slow.test.ts',
   'test/security/parquet-bombs.slow.test.ts',
-  'test/unit/bench.slow.test.ts',
   'test/unit/duckdb-load-large.slow.test.ts',
   'test/unit/duckdb-parquet-bombs.slow.test.ts',
   'test/unit/duckdb-write-sessions.slow.test.ts',
 ];
+
+/** Slow files wait for processes, leases and the disk: one more of them than there are cores uses what they leave. */
+const SLOW_WORKERS = availableParallelism() + 1;
 
 /** Files that change their own process for the others: what answers requests, its environment, its mask for new files. */
 const ISOLATED = [
@@ -64,13 +67,22 @@ export default defineConfig({
       {
         test: { name: 'fast-isolated', include: ISOLATED, env: FAST_FOLDER, ...limits(FAST_TIMEOUT_MS) },
       },
-      { test: { name: 'slow', include: [SLOW], exclude: ALONE, ...limits(SLOW_TIMEOUT_MS) } },
+      {
+        test: {
+          name: 'slow',
+          include: [SLOW],
+          exclude: ALONE,
+          maxWorkers: SLOW_WORKERS,
+          sequence: { groupOrder: 1 },
+          ...limits(SLOW_TIMEOUT_MS),
+        },
+      },
       {
         test: {
           name: 'slow-alone',
           include: ALONE,
           maxWorkers: 1,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
           ...limits(SLOW_TIMEOUT_MS),
         },
       },

@@ -3,12 +3,22 @@
 import { relative } from 'node:path';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Minutes each, and so short that they would come last by their size, which the order follows otherwise. */
+/** A minute or more each, and so short that they would come last by their size, which the order follows otherwise. */
 const LONGEST = [
   'test/crash/around.slow.test.ts',
   'test/crash/catching-up.slow.test.ts',
   'test/crash/operators.slow.test.ts',
   'test/crash/past.slow.test.ts',
+  'test/simulation/real/share-1.slow.test.ts',
+  'test/simulation/real/share-2.slow.test.ts',
+  'test/contract/destinations-citus.slow.test.ts',
+  'test/unit/bench.slow.test.ts',
+  'test/crash/postgres.slow.test.ts',
+  'test/contract/citus.slow.test.ts',
+  'test/contract/postgres-takeovers.slow.test.ts',
+  'test/simulation/simulation.slow.test.ts',
+  'test/exploration/exploration.slow.test.ts',
+  'test/simulation/real/postgres.slow.test.ts',
 ];
 
 export class LongestFirst extends BaseSequencer {

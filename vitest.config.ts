@@ -12,10 +12,8 @@ const SLOW_TIMEOUT_MS = 30 * 60_000;
 const FAST = 'test/**/*.test.ts';
 const SLOW = 'test/**/*.slow.test.ts';
 
-/** Files that take much memory or much of the disk, or measure: one at a time, when all others have ended. */
+/** Files that take much memory, or measure: one at a time, when all others have ended. */
 const ALONE = [
-  'test/contract/file-size.slow.test.ts',
-  'test/contract/once-large.slow.test.ts',
   'test/contract/once-memory.slow.test.ts',
   'test/contract/run-reader.slow.test.ts',
   'test/security/bombs.slow.test.ts',

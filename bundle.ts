@@ -30,6 +30,15 @@ const USED_OF_UNDICI = `
   Object.assign(Dispatcher.prototype, require('./lib/api/index.js'));
   exports.EnvHttpProxyAgent = require('./lib/dispatcher/env-http-proxy-agent.js');
 `;
+/** Modules that the program never uses, by what stands for them; loading the first one takes as long as opening a connection. */
+const LEFT_OUT: ReadonlyMap<string, string> = new Map([
+  // `allowH2` is false.
+  ['undici/lib/dispatcher/client-h2.js', leftOut('HTTP/2')],
+  // An experimental parser that only a variable of its own switches on.
+  ['undici/lib/dispatcher/parser-h1.js', 'exports.getMiloEnabled = () => false;'],
+  // The log goes to a stream.
+  ['pino/lib/transport.js', leftOut('A transport of the log')],
+]);
 const EXECUTABLE = 0o755;
 
 const root = import.meta.dirname;
@@ -50,7 +59,7 @@ await build({
   },
   platform: 'node',
   external: OUTSIDE,
-  plugins: [usedOfUndici(), notices()],
+  plugins: [usedOfUndici(), withoutLeftOut(), notices()],
   output: {
     dir: made,
     format: 'esm',
@@ -73,6 +82,27 @@ function usedOfUndici(): Plugin {
     resolveId: (source) => (source === 'undici' ? index : null),
     load: (id) => (id === index ? USED_OF_UNDICI : null),
   };
+}
+
+/** @throws at the end of the build where a module that is left out is not there any more. */
+function withoutLeftOut(): Plugin {
+  const missing = new Set(LEFT_OUT.keys());
+  const nameOf = (id: string): string => id.slice(id.lastIndexOf('node_modules/') + 'node_modules/'.length);
+  return {
+    name: 'without-left-out',
+    load(id) {
+      const name = nameOf(id);
+      missing.delete(name);
+      return LEFT_OUT.get(name) ?? null;
+    },
+    buildEnd() {
+      if (missing.size > 0) throw new Error(`Nothing loads ${[...missing].join(', ')} any more.`);
+    },
+  };
+}
+
+function leftOut(what: string): string {
+  return `module.exports = () => { throw new Error('${what} is not in the bundle.'); };`;
 }
 
 /** Writes the licences of the packages whose code is in the bundle. @throws where a package has no text of its licence. */

@@ -28,7 +28,7 @@ import {
 import { EXIT_CODES, type ExitCode } from './exit-codes.ts';
 import { defineOperatorCommands } from './operator-commands.ts';
 import { type PastStateFlags, pastStateOptions, TIME } from './past-state.ts';
-import { QUERY_FILE_FORMATS, QUERY_FORMATS, type QueryFormat } from './render/table.ts';
+import { QUERY_FILE_FORMATS, QUERY_FORMATS, type QueryFormat } from './render/formats.ts';
 import { addSettingOptions, flagsOf } from './setting-options.ts';
 import type { VerifyOptions } from './verify/verify.ts';
 

@@ -12,8 +12,8 @@ import { approveCommand, effectOf, suspensionOfCandidate } from '../../sync/cand
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { performRequest } from '../operator-request.ts';
+import { jsonText } from '../render/formats.ts';
 import { formatSuspension } from '../render/messages.ts';
-import { jsonText } from '../render/table.ts';
 
 export interface ApproveFlags {
   readonly version?: string;

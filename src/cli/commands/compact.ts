@@ -13,8 +13,8 @@ import { refuseWithPostgres } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { lockDataDirectory } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
+import { jsonText } from '../render/formats.ts';
 import { cut, logFor, Redrawing, screenFor } from '../render/screen.ts';
-import { jsonText } from '../render/table.ts';
 
 export interface CompactFlags {
   /** Whether texts and geometries are written compressed. */

@@ -10,10 +10,10 @@ import { usingMirror } from '../../reporting/stores.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { type PastStateFlags, pastStateOf } from '../past-state.ts';
+import type { QueryFormat } from '../render/formats.ts';
 import { minuteOf } from '../render/messages.ts';
 import { jsonValue, writeBatches, writeRows } from '../render/rows.ts';
 import { readingPlace } from '../render/screen.ts';
-import type { QueryFormat } from '../render/table.ts';
 
 /**
  * Shows the difference between two states. @throws UsageError where no state is named to begin with, or where the history does not know

@@ -11,9 +11,9 @@ import { type Context, write, writeMessage } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
 import { openReadOnlyParts } from '../read-only-parts.ts';
 import { dryRunOf, renderDryRun } from '../render/dry-run.ts';
+import { jsonText } from '../render/formats.ts';
 import { logFor } from '../render/screen.ts';
 import { exitCodeOfResult } from '../render/summary.ts';
-import { jsonText } from '../render/table.ts';
 
 export interface DryRunOptions {
   readonly json: boolean;

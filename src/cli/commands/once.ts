@@ -16,12 +16,12 @@ import { askedBy, unknownAmong } from '../asked-datasets.ts';
 import { type Context, write, writeMessage } from '../context.ts';
 import { type ExitCode, mostUrgent } from '../exit-codes.ts';
 import { type OpenedParts, openParts } from '../open-parts.ts';
+import { jsonText } from '../render/formats.ts';
 import { LiveView } from '../render/live-view.ts';
 import { WorkSeen } from '../render/meter.ts';
 import { logFor, screenFor } from '../render/screen.ts';
 import { exitCodeOfResult, summarize } from '../render/summary.ts';
 import { summaryJson } from '../render/summary-json.ts';
-import { jsonText } from '../render/table.ts';
 import { serveReaders } from '../serve-readers.ts';
 
 /** Service time comes in whole seconds, so the wait adds more than its error. */

@@ -13,8 +13,9 @@ import type { Subscription } from '../../model/records.ts';
 import { readCheckpoint } from '../../reporting/stores.ts';
 import { type Context, write, writeMessage } from '../context.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
+import { jsonText } from '../render/formats.ts';
 import { formatError, listed, minuteOf } from '../render/messages.ts';
-import { jsonText, renderTable, rightAligned } from '../render/table.ts';
+import { renderTable, rightAligned } from '../render/table.ts';
 import { usingFeed, usingOperator } from '../service-client.ts';
 
 /** Lists the subscriptions. @throws FeedSyncError when the service cannot be asked. */

@@ -26,9 +26,9 @@ import { StorageError, UsageError } from '../../model/errors.ts';
 import { usingMirrorFile } from '../../reporting/stores.ts';
 import { confirm } from '../confirm.ts';
 import { type Context, writeMessage } from '../context.ts';
+import type { QueryFileFormat, QueryFormat } from '../render/formats.ts';
 import { writeRows } from '../render/rows.ts';
 import { readingPlace } from '../render/screen.ts';
-import type { QueryFileFormat, QueryFormat } from '../render/table.ts';
 
 export interface QueryFlags {
   readonly format?: QueryFileFormat;

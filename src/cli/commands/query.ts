@@ -11,9 +11,9 @@ import { usingMirror, usingMirrorFile } from '../../reporting/stores.ts';
 import type { Context } from '../context.ts';
 import { EXIT_CODES, type ExitCode } from '../exit-codes.ts';
 import { timeOf } from '../past-state.ts';
+import { QUERY_FORMATS } from '../render/formats.ts';
 import { isPlan, writePlan, writeRows } from '../render/rows.ts';
 import { readingPlace } from '../render/screen.ts';
-import { QUERY_FORMATS } from '../render/table.ts';
 import { outputOf, type QueryFlags, writeToFile } from './query-file.ts';
 
 /**

@@ -14,10 +14,10 @@ import { type MirrorSeen, readCheckpoint, seeMirror } from '../../reporting/stor
 import { type Context, write } from '../context.ts';
 import { runningInstance } from '../data-directory.ts';
 import { EXIT_CODES, type ExitCode, exitCodeOf, mostUrgent } from '../exit-codes.ts';
+import { jsonText } from '../render/formats.ts';
 import { formatTimeFrom } from '../render/messages.ts';
 import { cut, Screen } from '../render/screen.ts';
 import { renderStatus } from '../render/status.ts';
-import { jsonText } from '../render/table.ts';
 
 export interface StatusOptions {
   readonly json: boolean;

@@ -17,7 +17,7 @@ import { printable } from '../../lib/text.ts';
 import { formatDuration, plural } from '../../lib/units.ts';
 import { type Context, write } from '../context.ts';
 import { EXIT_CODES, type ExitCode, mostUrgent } from '../exit-codes.ts';
-import { jsonText } from '../render/table.ts';
+import { jsonText } from '../render/formats.ts';
 import { proxyOf } from '../service-client.ts';
 import { asking, askingFurther, checkContract, checkKey, checkScopes, checkSubscriptions } from './access.ts';
 import {

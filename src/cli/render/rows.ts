@@ -5,7 +5,8 @@ import type { QueryResult, Rendered } from '../../destination/reader.ts';
 import { printable } from '../../lib/text.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import { write } from '../context.ts';
-import { type QueryFormat, renderRecords, renderTable, type TableColumn } from './table.ts';
+import type { QueryFormat } from './formats.ts';
+import { renderRecords, renderTable, type TableColumn } from './table.ts';
 
 /** A table is laid out as a whole, so its rows are limited; the other formats need no limit. */
 const MAX_TABLE_ROWS = 1_000;

@@ -19,6 +19,7 @@ import { isDamage } from '../../sync/damage.ts';
 import { namedDatasets, refuseForeignMirror } from '../../sync/follow/subscriptions.ts';
 import { type Context, write } from '../context.ts';
 import type { ExitCode } from '../exit-codes.ts';
+import { jsonText } from '../render/formats.ts';
 import {
   formatCounts,
   formatSuspension,
@@ -27,7 +28,7 @@ import {
   knownNames,
 } from '../render/messages.ts';
 import { readingPlace } from '../render/screen.ts';
-import { jsonText, renderTable, rightAligned } from '../render/table.ts';
+import { renderTable, rightAligned } from '../render/table.ts';
 import { isKnownOrigin, keyHashOf, usingFeed } from '../service-client.ts';
 import { contentLines } from './content-findings.ts';
 import { compareContents } from './deep.ts';

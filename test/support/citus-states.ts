@@ -17,6 +17,11 @@ export const OHIO = 'us-oh-parcels';
 export const HAS_CITUS = CITUS.folder !== null;
 if (!HAS_CITUS) process.stderr.write('SKIPPED: Citus is not installed.\n');
 
+/** Each state has a schema: `us_tx`. */
+export function schemaOf(datasetId: string): string {
+  return datasetId.slice(0, 5).replaceAll('-', '_');
+}
+
 /** Starts a cluster before the tests of the group, and stops it after them. */
 export function citusOfTests(): () => CitusCluster {
   let cluster: CitusCluster | null = null;
@@ -42,7 +47,6 @@ export async function twoStatesIn(
   cluster: CitusCluster,
   options: Partial<PostgresOptions> = {},
 ): Promise<TwoStates> {
-  const schemaOf = (datasetId: string): string => datasetId.slice(0, 5).replaceAll('-', '_');
   const address = await cluster.database();
   const world = await databaseAtWork(address, {
     schemaOf,

@@ -13,13 +13,13 @@ import type { KnownUnions, WrittenUnion } from '../catalog/unions.ts';
 import type { JobResult } from '../destination.ts';
 import { committed, versionAfter } from '../results.ts';
 import { deleteCandidate } from './candidates.ts';
-import { recoverPrepared, writeState } from './catalog/distributed.ts';
+import { refuseWithoutSchema, writeState } from './catalog/distributed.ts';
 import { ARCHIVE_SCHEMA, catalogTable, LIVE_SCHEMA, namedAs } from './catalog/names.ts';
 import { type Current, readCurrent, readLiveLog, type SchemaOf } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
-import { destinationError, OutcomeUnknownError, PostgresError } from './errors.ts';
+import { destinationError, isOfNode, OutcomeUnknownError, PostgresError } from './errors.ts';
 import { copyInto, type Turn, type ValidatedWrite } from './job.ts';
 import { type Lease, waitForEarlier } from './lease.ts';
 import { alterPatiently, isLocked, type LockPatience } from './lock-waits.ts';
@@ -131,13 +131,9 @@ function attemptsFor(thrown: unknown): number {
   return isOfNode(thrown) ? 2 : MAX_ATTEMPTS;
 }
 
-function isOfNode(error: unknown): boolean {
-  return error instanceof PostgresError && error.fault === 'node-unavailable';
-}
-
-/** What a node has prepared, and does not end, keeps the rows of a dataset locked. Whatever else goes wrong, the next attempt shows. */
-async function recover({ connection, nodes }: Committing, thrown: unknown): Promise<void> {
-  if (nodes !== null && isOfNode(thrown)) await connection.transaction(recoverPrepared).catch(() => {});
+/** What a node has prepared, and does not end, keeps the rows of a dataset locked. */
+async function recover({ nodes }: Committing, thrown: unknown): Promise<void> {
+  if (isOfNode(thrown)) await nodes?.recover();
 }
 
 /** Null: a repetition does not help. */
@@ -256,6 +252,7 @@ async function executed(
     ),
   };
   if (current.isDistributed) await nodes?.begin(transaction, current.schemaName);
+  if (nodes !== null && current.found === null) await refuseWithoutSchema(transaction, current);
   await writeState(transaction, current, datasetId, commitNumber);
   await transaction.run(waitAtMost(lockWaitMs));
   if (dropsKey && current.found !== null) await turn.alter(dropKey(current, current.found));

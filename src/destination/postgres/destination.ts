@@ -57,7 +57,7 @@ import { unpinned } from './catalog/schema.ts';
 import { type Committing, commitWithRetries } from './commit.ts';
 import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
-import { destinationError } from './errors.ts';
+import { destinationError, isOfNode } from './errors.ts';
 import { exportTable } from './export-table.ts';
 import { grantReaders } from './grants.ts';
 import type { ValidatedWrite } from './job.ts';
@@ -173,13 +173,9 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     const { place, postgis } = this.#opened;
     const { datasetIds } = enrolment;
     let written: readonly WrittenUnion[] = [];
+    const schemas = new Set([LIVE_SCHEMA, ...datasetIds.map(this.#schemaOf)]);
+    await this.#makeSchemas(schemas);
     await this.#write(async (transaction) => {
-      if (!(await hasCatalog(transaction))) await makeCatalog(transaction);
-      const schemas = new Set([LIVE_SCHEMA, ...datasetIds.map(this.#schemaOf)]);
-      if (await makeSchemas(transaction, schemas)) {
-        const { readers } = this.#options;
-        await grantReaders(transaction, readers, [...schemas, ...(await readSchemas(transaction))], place);
-      }
       const { service } = await readMeta(transaction, place);
       const alter = alterPatiently(transaction, this.#options, async () => []);
       written = await configureUnions({ transaction, alter, postgis }, this.#unions.options, datasetIds);
@@ -190,6 +186,23 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       await giveNames(transaction, datasetIds, [...schemas]);
     });
     this.#unions.wrote(written);
+  }
+
+  /** With Citus a schema takes all nodes. While one is missing, only the datasets wait that need it. */
+  async #makeSchemas(schemas: ReadonlySet<string>): Promise<void> {
+    const { place } = this.#opened;
+    const { readers, log } = this.#options;
+    try {
+      await this.#write(async (transaction) => {
+        await makeMissingCatalog(transaction);
+        if (!(await makeSchemas(transaction, schemas))) return;
+        await grantReaders(transaction, readers, [...schemas, ...(await readSchemas(transaction))], place);
+      });
+    } catch (error) {
+      if (!isOfNode(error)) throw error;
+      await this.#write(makeMissingCatalog);
+      log.warn({ path: place, why: String(error) }, 'Schemas could not be made: a node is missing.');
+    }
   }
 
   validate(job: WriteJob): Promise<ValidatedJob> {
@@ -411,6 +424,10 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       throw destinationError(error, this.#opened.place);
     }
   }
+}
+
+async function makeMissingCatalog(transaction: Transaction): Promise<void> {
+  if (!(await hasCatalog(transaction))) await makeCatalog(transaction);
 }
 
 function ownValidated(validated: ValidatedJob): ValidatedWrite {

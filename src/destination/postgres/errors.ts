@@ -106,7 +106,7 @@ export class PostgresError extends Error {
     this.detail = server?.detail ?? null;
     this.where = server?.where ?? null;
     this.routine = server?.routine ?? null;
-    this.isOfNode = server !== null && isOfNode(server);
+    this.isOfNode = server !== null && isSaidOfNode(server);
   }
 }
 
@@ -162,12 +162,12 @@ function hintOfUnavailable({ cause }: PostgresError): string {
 function faultOf(error: DatabaseError): Fault {
   const { code = '' } = error;
   if (isOfReader(error)) return 'depended-on';
-  if (isOfNode(error) && LOST.test(code)) return 'node-unavailable';
+  if (isSaidOfNode(error) && LOST.test(code)) return 'node-unavailable';
   return FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)) ?? 'statement';
 }
 
 /** Returns whether Citus passes on what a node has said, or that it says nothing. */
-function isOfNode({ file = '' }: Pick<DatabaseError, 'file'>): boolean {
+function isSaidOfNode({ file = '' }: Pick<DatabaseError, 'file'>): boolean {
   return OF_NODES.has(file);
 }
 
@@ -190,6 +190,12 @@ function isOfReader({ code, detail, routine }: DatabaseError): boolean {
 
 function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** Returns whether a node of Citus is missing, also where that was translated already. */
+export function isOfNode(error: unknown): boolean {
+  const known = error instanceof DestinationError ? error.cause : error;
+  return known instanceof PostgresError && known.fault === 'node-unavailable';
 }
 
 /** Turns any thrown value into an error of the model. `place` names the database without its password. */

@@ -8,6 +8,7 @@
 import { type Clock, deadlineIn } from '../../lib/clock.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { recoverPrepared } from './catalog/distributed.ts';
 import { Connection, type Transaction } from './connection.ts';
 import { PostgresError } from './errors.ts';
 
@@ -19,6 +20,8 @@ const ANSWER_MS = 45_000;
 const LONG_MS = 10_000;
 /** A node that gave no answer is asked again after this time, for its next commit. */
 const ASK_AGAIN_AFTER_MS = 60_000;
+/** The server tries each node that is missing for `citus.node_connection_timeout`, one after another. */
+const RECOVER_WITHIN_MS = 60_000;
 /** A node that is busy answers late once. */
 const MAX_UNANSWERED = 2;
 
@@ -95,23 +98,39 @@ export class NodeWatch {
     this.#options.giveUp(silence(watched.node));
   }
 
+  /**
+   * Has the coordinator end what nodes have prepared, in a session of its own, because it asks all nodes, also those that are silent.
+   * Never rejects: whatever goes wrong, the next commit shows.
+   */
+  async recover(): Promise<void> {
+    await this.#beside(RECOVER_WITHIN_MS, (beside) => beside.transaction(recoverPrepared)).catch(() => {});
+  }
+
   /** Has the server connect to the node. Never rejects: a server that does not say is asked again. */
   async #answers(node: Node): Promise<boolean> {
-    const { url, clock } = this.#options;
+    const { clock } = this.#options;
     const startedMs = clock.monotonicMs();
-    const connection = new Connection({ url, clock, answerMs: ANSWER_MS });
-    const { over } = deadlineIn(ANSWER_MS);
-    const abandon = (): void => connection.abandon();
-    over.addEventListener('abort', abandon);
+    const asked = `SELECT 1 WHERE pg_catalog.citus_check_connection_to_node(${text(node.host)}, ${node.port})`;
     try {
-      const asked = `SELECT 1 WHERE pg_catalog.citus_check_connection_to_node(${text(node.host)}, ${node.port})`;
-      const answers = (await connection.rows(asked)).length > 0;
+      const answers = (await this.#beside(ANSWER_MS, (beside) => beside.rows(asked))).length > 0;
       const endedMs = clock.monotonicMs();
       if (answers) this.#silent.delete(nameOf(node));
       else this.#silent.set(nameOf(node), endedMs - startedMs < LONG_MS ? null : endedMs);
       return answers;
     } catch {
       return true;
+    }
+  }
+
+  /** Works in a session that has no connection to a node yet, and is left behind after this time. @throws what `work` throws */
+  async #beside<T>(withinMs: number, work: (beside: Connection) => Promise<T>): Promise<T> {
+    const { url, clock } = this.#options;
+    const connection = new Connection({ url, clock, answerMs: withinMs });
+    const { over } = deadlineIn(withinMs);
+    const abandon = (): void => connection.abandon();
+    over.addEventListener('abort', abandon);
+    try {
+      return await work(connection);
     } finally {
       over.removeEventListener('abort', abandon);
       await connection.close();

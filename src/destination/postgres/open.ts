@@ -10,13 +10,13 @@ import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { literalPattern } from '../../staging/engine/sql.ts';
 import type { Destination } from '../destination.ts';
 import type { CommitSource, ExportSource } from '../publication.ts';
-import { makeSchemasHere, recoverPrepared } from './catalog/distributed.ts';
+import { makeSchemasHere } from './catalog/distributed.ts';
 import { completeCatalog, makeCatalog, makeHistory } from './catalog/make-catalog.ts';
 import { hasCatalog, readSchemas } from './catalog/observed-state.ts';
 import { Connection, type Transaction } from './connection.ts';
 import { makePipe } from './copy-rows.ts';
 import { type Opened, PostgresDestination, type PostgresOptions } from './destination.ts';
-import { destinationError } from './errors.ts';
+import { destinationError, isOfNode } from './errors.ts';
 import { grantReaders } from './grants.ts';
 import { Lease, WRITES_ALONE } from './lease.ts';
 import { NodeWatch } from './node-watch.ts';
@@ -63,11 +63,8 @@ export async function openPostgres(
     const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed, givenUp });
     opened.defer(() => lease.release());
     connection.noteCitus(isCitus);
-    if (isCitus) await connection.transaction(recoverPrepared);
-    await connection.transaction(async (transaction) => {
-      await lease.holdAlone(transaction);
-      await grantReaders(transaction, options.readers, await readSchemas(transaction), place);
-    });
+    await nodes?.recover();
+    await grant(connection, lease, options, place);
     opened.move();
     return new PostgresDestination(options, {
       place,
@@ -81,6 +78,24 @@ export async function openPostgres(
     });
   } catch (error) {
     throw destinationError(error, place);
+  }
+}
+
+/** With Citus a right takes all nodes: while one is missing, readers get it at a later start. */
+async function grant(
+  connection: Connection,
+  lease: Lease,
+  { readers, log }: PostgresOptions,
+  place: string,
+): Promise<void> {
+  try {
+    await connection.transaction(async (transaction) => {
+      await lease.holdAlone(transaction);
+      await grantReaders(transaction, readers, await readSchemas(transaction), place);
+    });
+  } catch (error) {
+    if (!isOfNode(error)) throw error;
+    log.warn({ path: place, why: String(error) }, 'Readers lack rights: a node is missing.');
   }
 }
 

@@ -31,6 +31,19 @@ export async function distributeSchema(transaction: Transaction, schemaName: str
   await makeStates(transaction, schemaName);
 }
 
+/** A schema that could not be made, because a node was missing, is made at the next catch-up. @throws PostgresError */
+export async function refuseWithoutSchema(transaction: Transaction, { schemaName }: Place): Promise<void> {
+  const [row = []] = await transaction.rows(
+    `SELECT to_regnamespace(${text(identifier(schemaName))}) IS NULL`,
+  );
+  if (booleanAt(row, 0))
+    throw new PostgresError(
+      'node-unavailable',
+      `the schema ${schemaName} could not be made without it`,
+      null,
+    );
+}
+
 async function makeStates(transaction: Transaction, schemaName: string): Promise<void> {
   await transaction.run(
     `CREATE TABLE ${statesOf(schemaName)} (dataset_id text PRIMARY KEY, commit_number bigint NOT NULL)`,

@@ -27,8 +27,13 @@ type InTransaction = <T>(work: (transaction: Transaction) => Promise<T>) => Prom
 /** A reader who waits behind a statement that waits for another reader waits no longer; the log goes another time. */
 const PATIENCE = "SET LOCAL lock_timeout = '200ms'";
 
-/** The faults of one log alone: a reader holds it, a reader's object depends on it, or it was altered by hand. */
-const FAULTS_OF_A_LOG: ReadonlySet<Fault> = new Set(['locked', 'depended-on', 'statement']);
+/** The faults of one log alone: a reader holds it, a reader's object depends on it, it was altered by hand, or its node is missing. */
+const FAULTS_OF_A_LOG: ReadonlySet<Fault> = new Set([
+  'locked',
+  'depended-on',
+  'statement',
+  'node-unavailable',
+]);
 
 /** A log that stays longer than it is to be kept. */
 interface StayingLog {

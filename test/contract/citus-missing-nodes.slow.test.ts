@@ -8,8 +8,9 @@ import { errorCodeOf } from '../../src/model/errors.ts';
 import { citusOfTests, HAS_CITUS, OHIO, schemaOf, TEXAS, twoStatesIn } from '../support/citus-states.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
 import { ENROLMENT, errorOf } from '../support/mirror-at-work.ts';
-import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
-import { openDatabase } from '../support/postgres-destination.ts';
+import { eventually } from '../support/patience.ts';
+import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
+import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
 
 const COMMITTED = { kind: 'committed' };
 const NEW_MEXICO = 'us-nm-parcels';
@@ -17,6 +18,35 @@ const MORE = [...THREE_PEOPLE, [4, 'four']] as const;
 
 describe.skipIf(!HAS_CITUS)('missing nodes of Citus', () => {
   const cluster = citusOfTests();
+
+  it('F73 another instance takes over where a session of the first waits for a silent node', async () => {
+    const { world, texas, ohio, node } = await twoStatesIn(cluster());
+    const worker = await node('us_oh');
+    for (const course of [texas, ohio]) course.publishRows(MORE);
+    await worker.suspend();
+    const stuck = world.apply(ohio);
+    try {
+      const waits = `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+        AND starts_with(query, 'DELETE FROM "us_oh"')`;
+      await eventually(async () => expect(await world.byHand(waits)).toHaveLength(1));
+      await world.byHand('UPDATE feed_sync.lease SET expires_at = clock_timestamp()');
+      const second = await databaseAtWork(world.address, { schemaOf, history: ALL_HISTORY });
+      const course = second.published(firstContent(PEOPLE, MORE), TEXAS);
+      expect(await second.load(course)).toMatchObject(COMMITTED);
+      expect(await world.byHand('SELECT count(*) FROM us_tx.us_tx_parcels')).toEqual([['4']]);
+      // So does a third, and the one before finds out.
+      await world.byHand('UPDATE feed_sync.lease SET expires_at = clock_timestamp()');
+      const third = await databaseAtWork(world.address, { schemaOf, history: ALL_HISTORY });
+      const again = third.published(firstContent(PEOPLE, THREE_PEOPLE), TEXAS);
+      expect(await third.load(again)).toMatchObject(COMMITTED);
+      expect(errorCodeOf(errorOf(await second.load(course)))).toBe('instance_running');
+    } finally {
+      await worker.resume();
+    }
+    expect((await stuck).kind).toBe('failed');
+    expect(errorCodeOf(errorOf(await world.apply(ohio)))).toBe('instance_running');
+    expect(await world.byHand('SELECT count(*) FROM us_oh.us_oh_parcels')).toEqual([['3']]);
+  });
 
   it('F74 a commit to a node that is lost ends in time beside another node that is silent', async () => {
     const { world, texas, ohio, node } = await twoStatesIn(cluster());

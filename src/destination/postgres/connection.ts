@@ -17,6 +17,7 @@ import type { Secret } from '../../lib/secret.ts';
 import type { Row } from '../../staging/engine/engine.ts';
 import { forDriver, TYPES } from './driver.ts';
 import { diagnose, OutcomeUnknownError, PostgresError, unusableAddress } from './errors.ts';
+import { cancelled, endWaiting, type Session } from './sessions.ts';
 import { firstStatements, SELECT_BEGUN, type Waits } from './settings.ts';
 
 /** The server's answer to the end of a transaction in which a statement failed. */
@@ -46,13 +47,6 @@ export interface ConnectionOptions extends Waits {
   /** Ends the running statement when aborted. */
   readonly signal?: AbortSignal;
   readonly clock: Clock;
-}
-
-/** A session of the server in a transaction: behind a pooler its process may serve another program later. */
-export interface Session {
-  readonly backend: bigint;
-  /** In microseconds; null where the server did not say. */
-  readonly begunAt: bigint | null;
 }
 
 /** The operations of a transaction. */
@@ -130,10 +124,7 @@ export class Connection implements Transaction {
   async endLost(beside: Transaction, holds: string): Promise<void> {
     const lost = this.#lost;
     if (lost === null) return;
-    const ended = `CASE WHEN wait_event_type = 'Client' THEN pg_catalog.pg_terminate_backend(pid) END`;
-    const begunAt = '(extract(epoch FROM xact_start) * 1000000)::bigint';
-    const found = `SELECT ${ended} FROM pg_catalog.pg_stat_get_activity(${lost.backend})
-      WHERE ${begunAt} = ${lost.begunAt} OR (${holds})`;
+    const found = endWaiting(lost, holds, this.#isCitus);
     if ((await beside.rows(found)).length === 0 && this.#lost === lost) this.#lost = null;
   }
 
@@ -403,9 +394,14 @@ export class Connection implements Transaction {
   }
 
   /** Asks the server by a connection of its own, and by the number of its process: a pooler knows only its own numbers. */
-  async #cancel(backend: bigint): Promise<void> {
+  #cancel(backend: bigint): Promise<void> {
+    return this.#runBeside(`SELECT pg_catalog.pg_cancel_backend(${backend})`);
+  }
+
+  /** Runs a statement on a connection of its own. Never rejects. */
+  async #runBeside(statement: string): Promise<void> {
     const beside = new Connection({ url: this.#options.url, clock: this.#options.clock });
-    await beside.run(`SELECT pg_catalog.pg_cancel_backend(${backend})`).catch(() => {});
+    await beside.run(statement).catch(() => {});
     await beside.close();
   }
 
@@ -426,7 +422,10 @@ export class Connection implements Transaction {
     (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
   }
 
-  /** Leaves the session that runs the transaction to itself, unless its COMMIT was sent: the transaction ends with the error. */
+  /**
+   * Ends the transaction with the error, unless its COMMIT was sent. The server rolls back what waits for a node of Citus; the session
+   * keeps its locks until that node answers.
+   */
   giveUp(error: PostgresError): void {
     const client = this.#client;
     if (client === null || this.#backend === null || this.#isCommitting) return;
@@ -434,6 +433,7 @@ export class Connection implements Transaction {
     this.#givenUp = [...this.#givenUp, session].slice(-MAX_GIVEN_UP);
     this.#reason = error;
     this.#drop(client);
+    void this.#runBeside(cancelled(session));
   }
 
   /** Sessions that were given up, and that may still be there. */

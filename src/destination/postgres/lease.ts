@@ -12,10 +12,11 @@ import { type Clock, deadlineIn } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
 import { BusyError } from '../../model/errors.ts';
-import { booleanAt, integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
+import { bigintAt, booleanAt, integer, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { catalogTable } from './catalog/names.ts';
-import { Connection, type Session, SMALL_ANSWER_MS, type Transaction } from './connection.ts';
+import { Connection, SMALL_ANSWER_MS, type Transaction } from './connection.ts';
 import { diagnose, PostgresError } from './errors.ts';
+import { BEGUN_AT, isOneOf, type Session } from './sessions.ts';
 
 /** A standby checks so often whether the lease has ended. */
 const POLL_EVERY_MS = 500;
@@ -53,6 +54,8 @@ export interface LeaseOptions {
   readonly onSuperseded?: (error: BusyError) => void;
   /** Sessions that were given up before their COMMIT. */
   readonly givenUp?: () => readonly Session[];
+  /** The database has Citus, whose sessions may wait for a node without end. */
+  readonly isCitus?: boolean;
   /** Called after each renewal, with a transaction of its connection. */
   readonly onRenewed?: (beside: Transaction) => Promise<void>;
   readonly clock: Clock;
@@ -65,15 +68,23 @@ export class Lease {
   readonly #connection: Connection;
   readonly #over = new AbortController();
   readonly #epoch: number;
+  /** Sessions of earlier instances that were cancelled before this one took over. */
+  readonly #cancelled: readonly Session[];
   #isLost = false;
   /** Whether the last renewal had an answer. */
   #isAnswered = true;
   #renewing: Promise<void> = Promise.resolve();
 
-  private constructor(options: LeaseOptions, connection: Connection, epoch: number) {
+  private constructor(
+    options: LeaseOptions,
+    connection: Connection,
+    epoch: number,
+    cancelled: readonly Session[],
+  ) {
     this.#options = options;
     this.#connection = connection;
     this.#epoch = epoch;
+    this.#cancelled = cancelled;
   }
 
   /** Waits until no other writer holds the lease. @throws BusyError when one holds it for longer than `waitMs`. */
@@ -81,13 +92,15 @@ export class Lease {
     const { url, clock, signal } = options;
     const connection = new Connection({ url, clock, ...(signal === undefined ? {} : { signal }) });
     const startedMs = clock.monotonicMs();
+    const cancelled: Session[] = [];
     try {
       for (;;) {
-        const epoch = await patiently(connection, options);
+        const epoch = await patiently(connection, options, cancelled);
         if (typeof epoch === 'number') {
           // Renewing and giving back go on while the process is asked to stop.
           await connection.close();
-          const lease = new Lease(options, new Connection({ url, clock, answerMs: SMALL_ANSWER_MS }), epoch);
+          const renewing = new Connection({ url, clock, answerMs: SMALL_ANSWER_MS });
+          const lease = new Lease(options, renewing, epoch, cancelled);
           lease.#renewing = lease.#renew();
           return lease;
         }
@@ -119,7 +132,8 @@ export class Lease {
    */
   async holdAlone(transaction: Transaction): Promise<void> {
     const { givenUp = () => [] } = this.#options;
-    if (!(await isHeldByOne(transaction, givenUp()))) await waitForEarlier(transaction);
+    const ended = [...givenUp(), ...this.#cancelled];
+    if (!(await isHeldByOne(transaction, ended))) await waitForEarlier(transaction);
     await this.hold(transaction);
   }
 
@@ -207,16 +221,14 @@ export class Lease {
 }
 
 /**
- * Returns whether a session that was given up before its COMMIT has the lock. It commits nothing, and as long as it has the lock nobody
- * takes over, so what it waits for is not waited for.
+ * Returns whether a session has the lock that commits nothing any more: it was given up before its COMMIT, or cancelled before a takeover,
+ * which has waited for the row of the lease. So what it waits for is not waited for.
  */
 async function isHeldByOne(transaction: Transaction, sessions: readonly Session[]): Promise<boolean> {
   if (sessions.length === 0) return false;
-  const listed = sessions.map(({ backend, begunAt }) => `(${backend}, ${begunAt}::bigint)`).join(', ');
-  const held =
-    await transaction.rows(`SELECT 1 FROM pg_catalog.pg_locks JOIN pg_catalog.pg_stat_activity AS a USING (pid)
-    WHERE ${HAS_ALONE} AND (pid, (extract(epoch FROM a.xact_start) * 1000000)::bigint) IN (${listed})`);
-  return held.length > 0;
+  const held = `SELECT 1 FROM pg_catalog.pg_locks JOIN pg_catalog.pg_stat_activity AS a USING (pid)
+    WHERE ${HAS_ALONE} AND ${isOneOf(sessions)}`;
+  return (await transaction.rows(held)).length > 0;
 }
 
 /** Waits until every transaction that writes the mirror has ended. The statements after it see what these have left. */
@@ -231,9 +243,13 @@ interface LeaseHolder {
 }
 
 /** A standby outlives a server that restarts. */
-async function patiently(connection: Connection, options: LeaseOptions): Promise<number | LeaseHolder> {
+async function patiently(
+  connection: Connection,
+  options: LeaseOptions,
+  cancelled: Session[],
+): Promise<number | LeaseHolder> {
   try {
-    return await takeOver(connection, options);
+    return await takeOver(connection, options, cancelled);
   } catch (error) {
     const { fault, message } = diagnose(error);
     const isPassing = fault === 'unavailable' || fault === 'conflict';
@@ -242,15 +258,20 @@ async function patiently(connection: Connection, options: LeaseOptions): Promise
   }
 }
 
-/** Returns the new epoch, or who holds the lease. */
-async function takeOver(connection: Connection, options: LeaseOptions): Promise<number | LeaseHolder> {
+/** Returns the new epoch, or who holds the lease. The sessions that it cancels are added to `cancelled`. */
+async function takeOver(
+  connection: Connection,
+  options: LeaseOptions,
+  cancelled: Session[],
+): Promise<number | LeaseHolder> {
   const seen = await connection.transaction((transaction) => readHolder(transaction), { isReadOnly: true });
   if (seen !== null) return seen;
   try {
-    return await raiseEpoch(connection, options);
+    return await raiseEpoch(connection, options, cancelled);
   } catch (error) {
     if (!(error instanceof PostgresError) || error.fault !== 'locked') throw error;
-    const others = await endHolders(connection);
+    if (options.isCitus === true) cancelled.push(...(await cancelHolders(connection, cancelled)));
+    const others = await endHolders(connection, cancelled);
     if (others.length === 0) return { holder: 'a writer whose session is being ended' };
     const hint = `Have a superuser end it: ${others.map(({ pid }) => `SELECT pg_terminate_backend(${pid})`).join('; ')}`;
     return { holder: others.map(nameOf).join('; '), hint };
@@ -269,10 +290,11 @@ export async function readHolder(connection: Transaction, lock = ''): Promise<Le
 async function raiseEpoch(
   connection: Connection,
   { leaseMs, token, holder }: LeaseOptions,
+  cancelled: readonly Session[],
 ): Promise<number | LeaseHolder> {
   return await connection.transaction(async (transaction) => {
     await transaction.run(PATIENCE);
-    await waitForEarlier(transaction);
+    if (!(await isHeldByOne(transaction, cancelled))) await waitForEarlier(transaction);
     const held = await readHolder(transaction, ' FOR UPDATE');
     if (held !== null) return held;
     const values = `${text(token)}, ${text(holder)}, clock_timestamp() + ${interval(leaseMs)}`;
@@ -297,13 +319,38 @@ function nameOf({ pid, role, program }: ForeignSession): string {
   return `a session that this role may not end, which has the lease locked (process ${pid}, role ${role}, ${program})`;
 }
 
+/** Selects the sessions that hold the row of the lease, or write. */
+const HOLDERS = `FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) WHERE pid <> pg_backend_pid()
+  AND (relation = ${LEASE_OID} AND mode = 'RowShareLock' OR ${HAS_ALONE})`;
+
+/**
+ * Cancels the sessions that hold the row or write, and are in a statement, once each: one that waits for a node of Citus rolls back at
+ * once, and keeps its locks alone until that node answers. Ended, it would keep its transaction. Returns what it cancelled.
+ */
+async function cancelHolders(
+  connection: Connection,
+  before: readonly Session[],
+): Promise<readonly Session[]> {
+  const cancelled = `SELECT pid, ${BEGUN_AT}, pg_cancel_backend(pid) FROM (
+    SELECT DISTINCT pid, a.xact_start ${HOLDERS} AND a.state = 'active' AND a.usename = current_user) AS holder
+    WHERE NOT ${isOneOf(before)}`;
+  return await connection.transaction(async (transaction) =>
+    (await transaction.rows(cancelled)).map((row) => ({
+      backend: bigintAt(row, 0),
+      begunAt: bigintAt(row, 1),
+    })),
+  );
+}
+
 /** Ends the sessions that hold the row or write: a stopped process keeps its locks. Returns those that the role may not end. */
-async function endHolders(connection: Connection): Promise<readonly ForeignSession[]> {
+async function endHolders(
+  connection: Connection,
+  cancelled: readonly Session[],
+): Promise<readonly ForeignSession[]> {
   const holders = await connection.transaction(async (transaction) => {
     const rows = await transaction.rows(`SELECT DISTINCT a.pid, coalesce(a.usename, 'unknown')::text,
         coalesce(nullif(a.application_name, ''), 'a program without a name')
-      FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) WHERE pid <> pg_backend_pid()
-        AND (relation = ${LEASE_OID} AND mode = 'RowShareLock' OR ${HAS_ALONE}) ORDER BY pid`);
+      ${HOLDERS} AND NOT (a.state = 'active' AND ${isOneOf(cancelled)}) ORDER BY pid`);
     return rows.map((row) => ({ pid: numberAt(row, 0), role: textAt(row, 1), program: textAt(row, 2) }));
   });
   const others: ForeignSession[] = [];

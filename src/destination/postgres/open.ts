@@ -60,7 +60,8 @@ export async function openPostgres(
       await connection.noteWork(beside);
       await connection.endLost(beside, WRITES_ALONE);
     };
-    const lease = await Lease.take({ ...options, place, waitMs: lockWaitMs, onRenewed, givenUp });
+    const taking = { ...options, place, waitMs: lockWaitMs, onRenewed, givenUp, isCitus };
+    const lease = await Lease.take(taking);
     opened.defer(() => lease.release());
     connection.noteCitus(isCitus);
     await nodes?.recover();

@@ -8,6 +8,7 @@
  * writer: where a connection breaks in COMMIT, the server may go on with it for long, and until it is done nobody sees its rows.
  */
 
+import { isDeepStrictEqual } from 'node:util';
 import { type Clock, deadlineIn } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secret } from '../../lib/secret.ts';
@@ -270,7 +271,11 @@ async function takeOver(
     return await raiseEpoch(connection, options, cancelled);
   } catch (error) {
     if (!(error instanceof PostgresError) || error.fault !== 'locked') throw error;
-    if (options.isCitus === true) cancelled.push(...(await cancelHolders(connection, cancelled)));
+    if (options.isCitus === true) {
+      const now = await cancelHolders(connection);
+      const isNew = (one: Session): boolean => !cancelled.some((before) => isDeepStrictEqual(before, one));
+      cancelled.push(...now.filter(isNew));
+    }
     const others = await endHolders(connection, cancelled);
     if (others.length === 0) return { holder: 'a writer whose session is being ended' };
     const hint = `Have a superuser end it: ${others.map(({ pid }) => `SELECT pg_terminate_backend(${pid})`).join('; ')}`;
@@ -324,16 +329,12 @@ const HOLDERS = `FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid) WHERE
   AND (relation = ${LEASE_OID} AND mode = 'RowShareLock' OR ${HAS_ALONE})`;
 
 /**
- * Cancels the sessions that hold the row or write, and are in a statement, once each: one that waits for a node of Citus rolls back at
- * once, and keeps its locks alone until that node answers. Ended, it would keep its transaction. Returns what it cancelled.
+ * Cancels the sessions that hold the row or write, and are in a statement: one that waits for a node of Citus rolls back at once, and
+ * keeps its locks alone until that node answers. Ended, it would keep its transaction. Returns what it cancelled.
  */
-async function cancelHolders(
-  connection: Connection,
-  before: readonly Session[],
-): Promise<readonly Session[]> {
+async function cancelHolders(connection: Connection): Promise<readonly Session[]> {
   const cancelled = `SELECT pid, ${BEGUN_AT}, pg_cancel_backend(pid) FROM (
-    SELECT DISTINCT pid, a.xact_start ${HOLDERS} AND a.state = 'active' AND a.usename = current_user) AS holder
-    WHERE NOT ${isOneOf(before)}`;
+    SELECT DISTINCT pid, a.xact_start ${HOLDERS} AND a.state = 'active' AND a.usename = current_user) AS holder`;
   return await connection.transaction(async (transaction) =>
     (await transaction.rows(cancelled)).map((row) => ({
       backend: bigintAt(row, 0),

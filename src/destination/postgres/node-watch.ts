@@ -1,6 +1,6 @@
 /**
  * Watches the node of the schema that a commit works on. A node that is stopped and keeps its connections answers nothing, and the
- * server waits for it without end, also when it is told not to: such a commit is given up, so that those of other nodes go on.
+ * server waits for it without end: such a commit is given up, so that those of other nodes go on.
  *
  * Invariant: a commit is given up before its COMMIT was sent, or not at all.
  */

@@ -137,7 +137,6 @@ describe.skipIf(EMBEDDED.folder === null)('F01 F02 kills with PostgreSQL', () =>
     const [, database = ''] = /(county_\d+)/.exec(address) ?? [];
     const elsewhere = address.replace(database, 'postgres');
     await statement(elsewhere, `CREATE DATABASE ${database}_start TEMPLATE ${database}`);
-    const compiled = { NODE_COMPILE_CACHE: join(folder, 'compiled') };
     const fromTheStart = async (steering: Readonly<Record<string, string>>) => {
       await statement(elsewhere, `DROP DATABASE ${database} WITH (FORCE)`);
       await statement(elsewhere, `CREATE DATABASE ${database} TEMPLATE ${database}_start`);
@@ -145,7 +144,7 @@ describe.skipIf(EMBEDDED.folder === null)('F01 F02 kills with PostgreSQL', () =>
         rmSync(join(installed.home, file), { recursive: true });
       }
       cpSync(join(folder, 'start'), installed.home, { recursive: true });
-      return await installed.runWith({ ...compiled, ...steering }, ...words);
+      return await installed.runWith(steering, ...words);
     };
     const recordTo = join(folder, 'record');
     const undisturbed = await fromTheStart(steered({ recordTo }));
@@ -156,7 +155,7 @@ describe.skipIf(EMBEDDED.folder === null)('F01 F02 kills with PostgreSQL', () =>
     for (const kill of kills) {
       const killed = await fromTheStart(steered({ killAt: kill }));
       expect(killed, kill).toMatchObject({ signal: 'SIGKILL' });
-      const again = await installed.runWith(compiled, ...words);
+      const again = await installed.run(...words);
       expect(exitCodes, `${kill}: ${again.stdout}${again.stderr}`).toContain(again.exitCode);
       expect(await contentOf(address), kill).toEqual(expected);
     }

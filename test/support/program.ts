@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { onTestFinished } from 'vitest';
 import { builtProgram } from './built-program.ts';
+import { COMPILED } from './compiled.ts';
 import { type InstallationPaths, installationPaths } from './installation-paths.ts';
 import { refuseSecret } from './secret-search.ts';
 
@@ -39,7 +40,7 @@ export interface Running {
 export interface ProgramOptions {
   /** The service and the key; without them the command line has neither. */
   readonly feed?: { readonly baseUrl: string; readonly apiKey: string };
-  /** Beside PATH, HOME, TZ and the variables of a run. */
+  /** Beside PATH, HOME, TZ, the place of what Node compiles, and the variables of a run. */
   readonly environment?: Readonly<Record<string, string>>;
   /** Further secrets that are searched like the API key. */
   readonly secrets?: readonly string[];
@@ -81,6 +82,7 @@ export async function program({
     // Installations of tests run side by side.
     FEED_SYNC_STATUS_LISTEN: '127.0.0.1:0',
     FEED_SYNC_LOG_LEVEL: 'trace',
+    ...COMPILED,
     ...environment,
   };
   const startWith = (

@@ -285,18 +285,6 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     });
   });
 
-  it('refuses a text with a NUL, naming the column, and leaves the table', async () => {
-    const { world, course } = await threePeople();
-    const rows: readonly Row[] = [[1, 'a\0b']];
-    course.publish({ schema: PEOPLE, rowCount: 1, rows: () => rows, changes: null });
-    const error = errorOf(await world.load(course));
-    expect([errorCodeOf(error), error.message]).toEqual([
-      'data_invalid',
-      expect.stringMatching(/NUL character in the column "name", in the row id = "1"/),
-    ]);
-    expect(await world.byHand('SELECT count(*) FROM feeds.parcels')).toEqual([['3']]);
-  });
-
   it('completes a catalog that an earlier version has made', async () => {
     const { world, course } = await threePeople();
     await world.destination.close();

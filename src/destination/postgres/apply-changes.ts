@@ -28,6 +28,7 @@ import type { Awaiting } from '../judge-commit.ts';
 import { qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { MAX_COLUMNS, withPossibleNames } from './column-names.ts';
+import { type Content, isSameContent, readContent } from './content.ts';
 import { datasetError, PostgresError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import { analyzeStage, makeStage, stageWithColumns, type Target } from './stage.ts';
@@ -39,15 +40,7 @@ import {
   isSameType,
   sridOfColumn,
 } from './tables.ts';
-import {
-  type Content,
-  countRows,
-  isSameContent,
-  readContent,
-  readPresent,
-  readTouched,
-  rowsAltered,
-} from './write-rows.ts';
+import { countRows, readTouched, rowsAltered } from './write-rows.ts';
 import { writeStaged } from './write-staged.ts';
 
 /** Validates changes. @throws BadChangesError, UnknownColumnsError, InapplicableChangesError, StorageError */
@@ -106,8 +99,8 @@ async function applyChanges(turn: Turn, applying: Applying): Promise<CatalogEntr
   const alteration = alterationTo(live, found, columns, postgis, turn.indexes);
   const { addsOrDrops } = alteration;
   if (addsOrDrops) await proveRows(turn, job, live, current.checksum);
-  const before = addsOrDrops ? null : await readTouched(transaction, target);
   const digest = () => digestOfNetChange(turn.staging, netRows(net), columns);
+  let before: Content | null = null;
   let after = NO_CONTENT;
   let rowCount = 0;
   const written = await writeStaged(turn, {
@@ -120,12 +113,14 @@ async function applyChanges(turn: Turn, applying: Applying): Promise<CatalogEntr
     digest,
     rowCount: null,
     looksForAltered: false,
-    async prove(net) {
+    async prove(difference) {
+      const { added, removed, contents } = present(difference, 'the rows of a net change are compared');
+      const { staged, before: touched } = present(contents, 'the rows of a net change are hashed');
+      before = addsOrDrops ? null : touched;
       after = await readTouched(transaction, target);
       rowCount = await countRows(transaction, live);
-      const { added, removed } = present(net, 'the rows of a net change are compared');
       prove(applying, { after, rowCount, expected: live.rowCount + added - removed });
-      if (isSameContent(after, await readPresent(transaction, target))) return;
+      if (isSameContent(after, staged)) return;
       throw rowsAltered(live);
     },
   });

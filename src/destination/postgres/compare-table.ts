@@ -27,6 +27,7 @@ import { refuseUnended, UnendedCommitError } from './catalog/distributed.ts';
 import { qualified } from './catalog/names.ts';
 import { readCurrent } from './catalog/observed-state.ts';
 import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
+import { isSameContent, readContent } from './content.ts';
 import { makePipe, type Pipe } from './copy-rows.ts';
 import { strayOf } from './count-tables.ts';
 import { createDifference, DIFFERENCE, lowestKeys } from './difference.ts';
@@ -36,7 +37,6 @@ import { readServer } from './server.ts';
 import { stageOf, type Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
 import { differs, type Postgis, searchPath } from './types.ts';
-import { isSameContent, readContent } from './write-rows.ts';
 
 export interface PostgresComparerOptions {
   readonly url: Secret;

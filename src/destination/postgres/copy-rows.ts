@@ -1,6 +1,6 @@
 /**
- * Rows from DuckDB to PostgreSQL: DuckDB writes CSV into a named pipe, and its bytes go into a COPY. No row becomes a value of
- * JavaScript, and nothing is written to a disk.
+ * Rows from DuckDB to PostgreSQL: DuckDB writes them into a named pipe in the binary format of COPY, and its bytes go there. No row
+ * becomes a value of JavaScript, and nothing is written to a disk.
  *
  * Invariants: the COPY ends only after DuckDB has said that everything is written, because a pipe that ends early looks like one
  * that ends. This process holds the writing end open until then. The reading end is closed first where anything fails: DuckDB does
@@ -10,13 +10,14 @@
 
 import { closeSync, constants, openSync, statSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import type { Clock } from '../../lib/clock.ts';
 import { systemCode, systemReason } from '../../lib/files.ts';
 import type { RunProgram } from '../../lib/run-program.ts';
 import { StorageError } from '../../model/errors.ts';
-import type { ColumnType } from '../../model/records.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { text } from '../../staging/engine/sql.ts';
+import { binaryRow, type CopiedColumn, HEADER, TRAILER } from './binary-rows.ts';
 import { SourceError, type Transaction } from './connection.ts';
 
 const MAKE_PIPE_MS = 10_000;
@@ -75,15 +76,6 @@ export function writingEnd(path: string): Socket {
   return new Socket({ fd, readable: false, writable: true });
 }
 
-/** A column of the rows that DuckDB selects, in order. */
-export interface CopiedColumn {
-  /** The SQL value in DuckDB. */
-  readonly value: string;
-  readonly type: ColumnType | 'flag';
-  /** The number of the coordinate system, for a geometry. */
-  readonly srid: number;
-}
-
 export interface CopiedRows {
   readonly columns: readonly CopiedColumn[];
   /** DuckDB's SQL after FROM. */
@@ -112,8 +104,11 @@ export async function copyRows(
   const writing = openSync(pipe.path, constants.O_WRONLY | constants.O_NONBLOCK);
   const source = new Socket({ fd: reading, readable: true, writable: false });
   const freeze = rows.isOfNewTable === true ? ', FREEZE' : '';
-  const copying = transaction.copyIn(`COPY ${target} FROM STDIN (FORMAT csv${freeze})`, source);
-  const written = engine.runWhileSpaceIsFree(writeCsv(rows, pipe.path)).then(
+  const copying = transaction.copyIn(
+    `COPY ${target} FROM STDIN (FORMAT binary${freeze})`,
+    Readable.from(framed(source)),
+  );
+  const written = engine.runWhileSpaceIsFree(writeRows(rows, pipe.path)).then(
     () => closeSync(writing),
     (error) => {
       source.destroy(new SourceError(error));
@@ -141,28 +136,14 @@ async function released({ path, clock }: Pipe, written: Promise<void>): Promise<
   }
 }
 
-/** The types whose values are quoted, because they may be an empty text or hold a line of COPY. NULL is never quoted. */
-const IS_QUOTED: ReadonlySet<CopiedColumn['type']> = new Set(['string', 'json']);
-
-function writeCsv({ columns, from, hasPostgis }: CopiedRows, path: string): string {
-  const values = columns.map((column, index) => `${csvValue(column, hasPostgis)} AS c${index}`);
-  const quoted = columns.flatMap(({ type }, index) => (IS_QUOTED.has(type) ? [`c${index}`] : []));
-  const force = quoted.length === 0 ? '' : `, FORCE_QUOTE (${quoted.join(', ')})`;
-  return `COPY (SELECT ${values.join(', ')} FROM ${from})
-    TO ${text(path)} (FORMAT csv, HEADER false, USE_TMP_FILE false${force})`;
+function writeRows({ columns, from, hasPostgis }: CopiedRows, path: string): string {
+  return `COPY (SELECT ${binaryRow(columns, hasPostgis)} FROM ${from})
+    TO ${text(path)} (FORMAT blob, USE_TMP_FILE false)`;
 }
 
-function csvValue({ value, type, srid }: CopiedColumn, hasPostgis: boolean): string {
-  if (type !== 'geometry') return value;
-  const digits = `hex(ST_AsWKB(${value}))`;
-  if (!hasPostgis) return `'\\x' || ${digits}`;
-  return srid === 0 ? digits : withSrid(digits, srid);
-}
-
-/** WKB says first in which order its bytes come; DuckDB writes the lowest first. The flag is in the highest byte of the type. */
-function withSrid(digits: string, srid: number): string {
-  const number = Buffer.alloc(4);
-  number.writeUInt32LE(srid);
-  const shown = number.toString('hex').toUpperCase();
-  return `(${digits})[1:8] || '20' || '${shown}' || (${digits})[11:]`;
+/** The rows in the format of COPY. An error of the source is an error of it. */
+async function* framed(source: Socket): AsyncGenerator<Buffer> {
+  yield HEADER;
+  yield* source;
+  yield TRAILER;
 }

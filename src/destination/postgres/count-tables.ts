@@ -8,9 +8,9 @@ import { refuseUnended } from './catalog/distributed.ts';
 import { type Named, qualified } from './catalog/names.ts';
 import { readTables, writeChecksum } from './catalog/observed-state.ts';
 import type { Transaction } from './connection.ts';
+import { readContent } from './content.ts';
 import { isSameType, readFound } from './tables.ts';
 import { type Postgis, shownTypeName } from './types.ts';
-import { readContent } from './write-rows.ts';
 
 /** The longest part of a key value that is shown, in characters. */
 const MAX_SHOWN_VALUE = 200;

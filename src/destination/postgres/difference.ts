@@ -1,7 +1,8 @@
 /**
  * The difference between a table and the rows that are staged, as one temporary table: a row for each key that the commit adds, changes
  * or removes, with its operation, where the row is in the table and in the stage, and the row as it was. The gate counts it, the
- * statements in place follow it, the undo log and a repair take the old rows from it.
+ * statements in place follow it, the undo log and a repair take the old rows from it. That of a net change has all of its keys, and the
+ * hashes of their rows before and afterwards, so that one join serves them all.
  *
  * Invariant: between the difference and the statements that follow it nothing moves a row, so that their addresses hold: the table is
  * read in the same transaction, which keeps a rewrite of the table out.
@@ -14,15 +15,32 @@ import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type KeyStatements, MAX_KEY_CHARACTERS } from '../judge-commit.ts';
 import { qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
+import { type Content, contentAt, contentOf, hashOf } from './content.ts';
 import { IS_PRESENT, sameKey, stageOf, type Target } from './stage.ts';
 import { differs } from './types.ts';
 
-/** Its columns: `operation`, `place` and `staged` (addresses), `is_counted`, and `v0`, `v1`, … in the order of the table's columns. */
+/**
+ * Its columns: `operation`, `place` and `staged` (addresses), `is_counted`, and `v0`, `v1`, … in the order of the table's columns; of a
+ * net change also `hash_before` and `hash_staged`, null where there is no row.
+ */
 export const DIFFERENCE = identifier('feed-sync: difference');
+
+/** As SQL. The condition of the rows that differ: those of a net change may be as they were. */
+export const DIFFERS = "operation <> 'unchanged'";
 
 export interface Difference extends Counts {
   /** The changed rows that differ in a column which the table had before. */
   readonly changedBefore: number;
+  /** Null where the stage is no net change. */
+  readonly contents: NetContents | null;
+}
+
+/** The content of the rows whose keys are in a net change. */
+export interface NetContents {
+  /** That of the table, in the columns of the target; null where it lacks one. */
+  readonly before: Content | null;
+  /** That of the stage: the rows that are there afterwards. */
+  readonly staged: Content;
 }
 
 export interface Differing {
@@ -44,18 +62,27 @@ export async function createDifference(transaction: Transaction, differing: Diff
   );
   await transaction.run(`ANALYZE ${DIFFERENCE}`);
   const of = (operation: string): string => `count(*) FILTER (WHERE operation = '${operation}')`;
-  const [row = []] = await transaction.rows(
-    `SELECT ${['added', 'changed', 'removed'].map(of).join(', ')}, count(*) FILTER (WHERE is_counted) FROM ${DIFFERENCE}`,
-  );
+  const counts = [...['added', 'changed', 'removed'].map(of), 'count(*) FILTER (WHERE is_counted)'];
+  const hashes = differing.target.isNet ? ['hash_before', 'hash_staged'].map(contentOf) : [];
+  const [row = []] = await transaction.rows(`SELECT ${[...counts, ...hashes].join(', ')} FROM ${DIFFERENCE}`);
   return {
     added: numberAt(row, 0),
     changed: numberAt(row, 1),
     removed: numberAt(row, 2),
     changedBefore: numberAt(row, 3),
+    contents: differing.target.isNet
+      ? { before: hasAll(differing) ? contentAt(row, 4) : null, staged: contentAt(row, 7) }
+      : null,
   };
 }
 
-function selectDifference({ target, known, keepsRows }: Differing): string {
+/** Whether the table has all columns of the target, so that its rows are hashed as they will be. */
+function hasAll({ target, known }: Differing): boolean {
+  return target.columns.every(({ columnName }) => known.has(columnName));
+}
+
+function selectDifference(differing: Differing): string {
+  const { target, known, keepsRows } = differing;
   const { columns, isNet } = target;
   const values = columns.map((column, index) => `${valueBefore(column, known, keepsRows)} AS v${index}`);
   const differ = (some: readonly PlannedColumn[]): string => {
@@ -71,10 +98,20 @@ function selectDifference({ target, known, keepsRows }: Differing): string {
     ? `${stageOf(target)} AS s LEFT JOIN ${qualified(target)} AS t`
     : `${qualified(target)} AS t FULL JOIN ${stageOf(target)} AS s`;
   const isRemoved = isNet ? `NOT s.${IS_PRESENT}` : 's.ctid IS NULL';
-  return `SELECT CASE WHEN t.ctid IS NULL THEN 'added' WHEN ${isRemoved} THEN 'removed' ELSE 'changed' END AS operation,
+  const operation = `CASE WHEN t.ctid IS NULL THEN 'added' WHEN ${isRemoved} THEN 'removed'
+    ${isNet ? `WHEN NOT ${differ(columns)} THEN 'unchanged'` : ''} ELSE 'changed' END`;
+  const isKept = isNet ? 't.ctid IS NOT NULL' : `t.ctid IS NOT NULL AND (${isRemoved} OR ${differ(columns)})`;
+  return `SELECT ${operation} AS operation,
       t.ctid AS place, s.ctid AS staged, ${isThere} AND ${isPresent} AND ${counted} AS is_counted, ${values.join(', ')}
+      ${isNet ? `, ${selectNetHashes(differing)}` : ''}
     FROM ${join} ON ${sameKey(columns)}
-    WHERE (t.ctid IS NULL AND ${isPresent}) OR (t.ctid IS NOT NULL AND (${isRemoved} OR ${differ(columns)}))`;
+    WHERE (t.ctid IS NULL AND ${isPresent}) OR (${isKept})`;
+}
+
+function selectNetHashes(differing: Differing): string {
+  const { columns } = differing.target;
+  const before = hasAll(differing) ? `CASE WHEN t.ctid IS NOT NULL THEN ${hashOf('t', columns)} END` : 'NULL';
+  return `${before}::numeric AS hash_before, CASE WHEN s.${IS_PRESENT} THEN ${hashOf('s', columns)} END AS hash_staged`;
 }
 
 function nameBefore({ columnName, type }: PlannedColumn, known: ReadonlySet<string>): string {

@@ -7,6 +7,7 @@ import { formatCount, plural } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import { DataError } from '../../model/errors.ts';
 import { TABLE_MISSING } from '../../model/lost-past.ts';
+import type { ColumnType } from '../../model/records.ts';
 import type { SnapshotJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { identifier, numberAt, text, textAt } from '../../staging/engine/sql.ts';
@@ -22,6 +23,7 @@ import { type Named, qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { refuseTooManyColumns, withPossibleNames } from './column-names.ts';
 import type { Transaction } from './connection.ts';
+import { type Content, isSameContent, readContent } from './content.ts';
 import { datasetError, PostgresError, sentence } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import { completeTable, moveTable, newPlace } from './move-table.ts';
@@ -37,7 +39,7 @@ import {
   lacksKeys,
   sridOfColumn,
 } from './tables.ts';
-import { type Content, isSameContent, readContent, rowsAltered } from './write-rows.ts';
+import { rowsAltered } from './write-rows.ts';
 import { judgeUncompared, writeStaged } from './write-staged.ts';
 
 /** Validates a snapshot. @throws DataError, StorageError */
@@ -244,8 +246,36 @@ async function proveKeys(
   );
 }
 
-/** The codes of texts and of JSON values with a NUL. */
-const HOLDS_NUL: ReadonlySet<string> = new Set(['22021', '22P05']);
+/** A value that PostgreSQL cannot store, in words, and as a condition of DuckDB. */
+interface Unstorable {
+  readonly what: string;
+  condition(value: string): string;
+}
+
+const TEXT_WITH_NUL: Unstorable = {
+  what: 'a NUL character',
+  condition: (value) => `contains(${value}, chr(0))`,
+};
+const JSON_WITH_NUL: Unstorable = {
+  what: 'a NUL character',
+  condition: (value) => `contains(${value}::VARCHAR, ${text('\\u0000')})`,
+};
+const LATE_DATE: Unstorable = {
+  what: 'a date before 4714-11-24 BC or after 5874897-12-31',
+  condition: (value) =>
+    `isfinite(${value}) AND ${value} NOT BETWEEN DATE '4714-11-24 (BC)' AND DATE '5874897-12-31'`,
+};
+const EARLY_TIME: Unstorable = {
+  what: 'a time before 4714-11-24 BC',
+  condition: (value) => `isfinite(${value}) AND ${value} < TIMESTAMPTZ '4714-11-24 (BC) 00:00:00+00'`,
+};
+
+/** The columns that may hold a value which the server refused with a code, and the value. */
+const UNSTORABLE: ReadonlyMap<string | null, Partial<Record<ColumnType, Unstorable>>> = new Map([
+  ['22021', { string: TEXT_WITH_NUL }],
+  ['22P05', { json: JSON_WITH_NUL }],
+  ['22008', { date: LATE_DATE, timestamp: EARLY_TIME }],
+]);
 
 async function explained(
   engine: Engine,
@@ -255,7 +285,7 @@ async function explained(
 ): Promise<Error> {
   if (!(error instanceof PostgresError) || error.fault !== 'value') return datasetError(error, place);
   const { datasetId, version } = job;
-  const found = HOLDS_NUL.has(error.sqlState ?? '') ? await findNul(engine, job, plan) : null;
+  const found = await findUnstorable(engine, job, plan, UNSTORABLE.get(error.sqlState) ?? {});
   if (found !== null) return found;
   const where = error.where === null ? '' : ` (${error.where.split('\n', 1)[0]})`;
   return new DataError(
@@ -264,20 +294,25 @@ async function explained(
   );
 }
 
-/** The server names neither the column nor the row of a NUL. */
-async function findNul(engine: Engine, job: SnapshotJob, plan: TablePlan): Promise<DataError | null> {
+/** The server names the row by its number in a COPY alone, and the value not at all. */
+async function findUnstorable(
+  engine: Engine,
+  job: SnapshotJob,
+  plan: TablePlan,
+  unstorable: Partial<Record<ColumnType, Unstorable>>,
+): Promise<DataError | null> {
   const keys = plan.columns.filter(({ role }) => role === 'key');
   const shown = keys.map(({ columnName }) => `left(${identifier(columnName)}::VARCHAR, ${MAX_SHOWN_VALUE})`);
   for (const { column, columnName, type } of plan.columns) {
-    if (type !== 'string' && type !== 'json') continue;
-    const nul = type === 'json' ? text('\\u0000') : 'chr(0)';
+    const sought = unstorable[type];
+    if (sought === undefined) continue;
     const [row] = await engine.rows(`SELECT 1${shown.map((key) => `, ${key}`).join('')}
-      FROM (${selectRows(plan)}) AS rows WHERE contains(${identifier(columnName)}::VARCHAR, ${nul}) LIMIT 1`);
+      FROM (${selectRows(plan)}) AS rows WHERE ${sought.condition(identifier(columnName))} LIMIT 1`);
     if (row === undefined) continue;
     const cells = keys.map((key, index) => `${key.column.name} = ${JSON.stringify(row[index + 1])}`);
     const where = cells.length === 0 ? '' : `, in the row ${cells.join(', ')}`;
     return new DataError(
-      `The snapshot of ${job.datasetId} version ${job.version} has a NUL character in the column ` +
+      `The snapshot of ${job.datasetId} version ${job.version} has ${sought.what} in the column ` +
         `${JSON.stringify(column.name)}${where}, which PostgreSQL cannot store.`,
     );
   }

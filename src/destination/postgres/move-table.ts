@@ -13,6 +13,7 @@ import { type LoggedColumn, logColumns } from '../catalog/undo-logs.ts';
 import { dropState, writeState } from './catalog/distributed.ts';
 import { catalogTable, type Named, type Place, qualified } from './catalog/names.ts';
 import { type Current, isDistributed, readLiveLog, taken } from './catalog/observed-state.ts';
+import { isSameContent, readContent } from './content.ts';
 import type { Turn } from './job.ts';
 import {
   createLog,
@@ -25,7 +26,7 @@ import {
 } from './past/history.ts';
 import { dropStage, makeStage } from './stage.ts';
 import { addKey, comments, createTable, geometryOf, readFound } from './tables.ts';
-import { isSameContent, readContent, rowsAltered } from './write-rows.ts';
+import { rowsAltered } from './write-rows.ts';
 
 type NewPlace = Place & Named;
 

@@ -18,13 +18,13 @@ import { plannedColumn } from '../catalog/restored-state.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import { qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
+import { isSameContent, readContent } from './content.ts';
 import { strayOf } from './count-tables.ts';
 import { datasetError } from './errors.ts';
 import type { Turn, ValidatedWrite } from './job.ts';
 import type { Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
 import { alterationTo, type FoundTable } from './tables.ts';
-import { isSameContent, readContent } from './write-rows.ts';
 import { writeStaged } from './write-staged.ts';
 
 /** Validates a repair. @throws DataError, UnknownColumnsError, InapplicableChangesError, StorageError */

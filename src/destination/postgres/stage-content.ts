@@ -7,10 +7,11 @@ import { identifier, numberAt, tuple } from '../../staging/engine/sql.ts';
 import { type ContentRows, proveExpected } from '../../staging/version-content.ts';
 import { qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
+import { type Content, readContent, selectHashes } from './content.ts';
 import type { Turn } from './job.ts';
 import { analyzeStage, makeStage, stageOf, stageWithColumns, type Target } from './stage.ts';
 import { sridOfColumn } from './tables.ts';
-import { type Content, hasRepeatedKey, readContent, selectHashes } from './write-rows.ts';
+import { hasRepeatedKey } from './write-rows.ts';
 
 /**
  * Stages the content of a version. `columns` are those of the table. @throws DataError when the content is not what the service states

@@ -4,14 +4,12 @@
  */
 
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
-import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
-import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { type Named, qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
+import { type Content, readContent } from './content.ts';
 import { DIFFERENCE } from './difference.ts';
 import { PostgresError } from './errors.ts';
-import { columnNames, IS_PRESENT, sameKey, stageOf, type Target } from './stage.ts';
-import { CHECKSUM_VERSION, rowHash, sumOfHashes } from './types.ts';
+import { columnNames, sameKey, stageOf, type Target } from './stage.ts';
 
 /** Follows the difference, row by row. @throws PostgresError */
 export async function writeInPlace(transaction: Transaction, target: Target): Promise<void> {
@@ -66,29 +64,6 @@ function insertAdded(target: Target): string {
     FROM ${DIFFERENCE} AS d JOIN ${stageOf(target)} AS s ON s.ctid = d.staged WHERE d.operation = 'added'`;
 }
 
-type HashedColumn = Pick<PlannedColumn, 'columnName' | 'type'>;
-
-export interface Content {
-  readonly rowCount: number;
-  readonly checksum: Checksum;
-}
-
-export function isSameContent(one: Content, other: Content): boolean {
-  return one.rowCount === other.rowCount && one.checksum.sum === other.checksum.sum;
-}
-
-/** Reads every row. `table` is SQL. */
-export async function readContent(
-  transaction: Transaction,
-  table: string,
-  columns: readonly HashedColumn[],
-): Promise<Content> {
-  const [row = []] = await transaction.rows(
-    `SELECT count(*), ${sumOfHashes(hashOf(columns))}, ${CHECKSUM_VERSION} FROM ${table} AS t`,
-  );
-  return { rowCount: numberAt(row, 0), checksum: checksumAt(row, 1) };
-}
-
 /** Reads the rows of the table whose keys are in the net change. */
 export async function readTouched(transaction: Transaction, target: Target): Promise<Content> {
   const { columns } = target;
@@ -97,12 +72,6 @@ export async function readTouched(transaction: Transaction, target: Target): Pro
     `(SELECT t.* FROM ${qualified(target)} AS t JOIN ${stageOf(target)} AS s ON ${sameKey(columns)})`,
     columns,
   );
-}
-
-/** Reads the rows of a staged net change that are in the table afterwards. */
-export async function readPresent(transaction: Transaction, target: Target): Promise<Content> {
-  const present = `(SELECT s.* FROM ${stageOf(target)} AS s WHERE s.${IS_PRESENT})`;
-  return await readContent(transaction, present, target.columns);
 }
 
 /** Returns the error where the rows of the table are not those that were written. */
@@ -114,15 +83,6 @@ export function rowsAltered({ schemaName, tableName }: Named): PostgresError {
   );
 }
 
-/** Returns a query for the hashes of all rows, as `h`. `table` is SQL. */
-export function selectHashes(table: string, columns: readonly HashedColumn[]): string {
-  return `SELECT ${hashOf(columns)} AS h FROM ${table} AS t`;
-}
-
 export async function countRows(transaction: Transaction, named: Named): Promise<number> {
   return numberAt((await transaction.rows(`SELECT count(*) FROM ${qualified(named)}`))[0] ?? [], 0);
-}
-
-function hashOf(columns: readonly HashedColumn[]): string {
-  return rowHash(columns.map(({ columnName, type }) => [`t.${identifier(columnName)}`, type] as const));
 }

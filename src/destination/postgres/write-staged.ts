@@ -13,12 +13,13 @@ import type { CommittedVersion } from '../catalog/undo-logs.ts';
 import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
 import { qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
+import { readContent } from './content.ts';
 import { createDifference, type Difference, lowestKeys } from './difference.ts';
 import type { Turn } from './job.ts';
 import { type CommitLog, isAltered, logOfCommit, NO_LOG } from './past/commit-log.ts';
 import type { Target } from './stage.ts';
 import { type Alteration, addKey, type FoundTable, isSameType } from './tables.ts';
-import { countRows, hasRepeatedKey, readContent, replaceRows, writeInPlace } from './write-rows.ts';
+import { countRows, hasRepeatedKey, replaceRows, writeInPlace } from './write-rows.ts';
 
 export interface Staged {
   readonly target: Target;
@@ -40,7 +41,7 @@ export interface Staged {
   /** Whether the rows become those that the newest commit left, so that the undo log stays as it is. */
   readonly restores?: boolean;
   /** Proves the rows once they are written, with what became of them. @throws any error that rolls the commit back. */
-  prove(net: Counts | null): Promise<void>;
+  prove(difference: Difference | null): Promise<void>;
 }
 
 export interface WrittenRows {
@@ -67,10 +68,9 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   await turn.alter(alteration.after);
   // A table without an index of its key keeps going without one: changes wait for no reader.
   if (alteration.addsKey && !target.isNet) await addKey(transaction, target, target.columns, indexes);
-  const net = netOf(difference);
-  await staged.prove(net);
+  await staged.prove(difference);
   await turn.alter(log.after);
-  return { net: live === null ? null : net, isApproved: judgement !== null };
+  return { net: live === null ? null : netOf(difference), isApproved: judgement !== null };
 }
 
 async function logOf(

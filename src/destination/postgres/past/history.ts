@@ -37,7 +37,7 @@ import {
 } from '../catalog/names.ts';
 import { selectTableNames, timeOf } from '../catalog/schema.ts';
 import type { Transaction } from '../connection.ts';
-import { DIFFERENCE } from '../difference.ts';
+import { DIFFERENCE, DIFFERS } from '../difference.ts';
 import { CHECKSUM_VERSION, type Postgis, rowHash, searchPath, sumOfHashes, typeName } from '../types.ts';
 
 /** Returns the SQL name of an undo log, or of a function or a frozen table of it, from its recorded name. */
@@ -119,7 +119,7 @@ export function logCommit(
   ];
   return [
     `INSERT INTO ${historic(logName)} (${target.join(', ')})
-      SELECT ${[...own, ...values].join(', ')} FROM ${DIFFERENCE}`,
+      SELECT ${[...own, ...values].join(', ')} FROM ${DIFFERENCE} WHERE ${DIFFERS}`,
     recordSome(logName, columns, '+', `_commit = ${integer(commitNumber)}`),
   ];
 }

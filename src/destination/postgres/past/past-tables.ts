@@ -32,9 +32,9 @@ import {
 } from '../catalog/names.ts';
 import { milliseconds } from '../catalog/schema.ts';
 import type { Transaction } from '../connection.ts';
+import { readContent } from '../content.ts';
 import { isSameType, readFound } from '../tables.ts';
 import type { Postgis } from '../types.ts';
-import { readContent } from '../write-rows.ts';
 import { closeLog, createLog, dropLog, namesInHistory, recordEntries, replaceRemains } from './history.ts';
 import { logAsOf, pastCatalog, readPastLogs } from './past-logs.ts';
 

@@ -9,6 +9,7 @@ import { TABLE_MISSING } from '../../model/lost-past.ts';
 import type { ObservedTable, SnapshotJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
+import { giveBackHeap } from '../../staging/engine/heap.ts';
 import { bigintOrNullAt, numberAt, text, textAt } from '../../staging/engine/sql.ts';
 import { examineSnapshot, refuseOtherCount } from '../../staging/snapshot/examine-snapshot.ts';
 import { BadKeysError, explainFailure } from '../../staging/snapshot/explain-failure.ts';
@@ -47,15 +48,20 @@ import { type Current, comments, hasAddresses, refuseTakenName } from './tables.
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { UnprovenError, type Written, wholeBefore, writeNet } from './write-net-change.ts';
 
+/** Loading so much needs all the memory that DuckDB may use, and takes far longer than `giveBackHeap`. */
+const MUCH_TO_LOAD_BYTES = 100_000_000;
+
 /** Validates a snapshot. @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
   const { plan, rowCount } = await examineSnapshot(engine, job);
   refuseUnspeakable(job, plan);
+  const bytes = job.files.reduce((sum, file) => sum + file.bytes, 0);
+  if (bytes >= MUCH_TO_LOAD_BYTES) await giveBackHeap();
   return {
     job,
     rowCount,
     tableRows: rowCount,
-    bytes: job.files.reduce((sum, file) => sum + file.bytes, 0),
+    bytes,
     execute: (session, current, turn) => loadSnapshot(session, { job, plan, current, turn }),
     explain: (examiner, error, place) =>
       explainFailure(examiner, { job, plan }, error, (other) => mirrorError(other, place)),

@@ -3,7 +3,10 @@
  * of readers. Skipped where Citus is not installed.
  */
 
+import pg from 'pg';
 import { describe, expect, it } from 'vitest';
+import { addressIn } from '../../fixtures/postgres-server.ts';
+import { present } from '../../src/lib/assert.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
 import { citusOfTests, HAS_CITUS, OHIO, schemaOf, TEXAS, twoStatesIn } from '../support/citus-states.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
@@ -95,5 +98,32 @@ describe.skipIf(!HAS_CITUS)('missing nodes of Citus', () => {
     const mayRead = "SELECT has_table_privilege('late_reader', 'us_oh.us_oh_parcels', 'SELECT')";
     expect(await world.byHand(mayRead)).toEqual([['t']]);
     expect(await world.byHand("SELECT to_regnamespace('us_nm') IS NOT NULL")).toEqual([['t']]);
+  });
+
+  it('F74 a first load goes on where the coordinator was lost in an earlier one, and a new schema waits for a node that was replaced', async () => {
+    const { world, texas, node } = await twoStatesIn(cluster());
+    const permits = 'us-tx-permits';
+    await world.destination.enroll({ ...ENROLMENT, datasetIds: [TEXAS, permits] });
+    const course = world.published(firstContent(PEOPLE, THREE_PEOPLE), permits);
+    // What the node has prepared of a commit that is none.
+    const { home } = await node('us_tx');
+    const [[shard] = []] = await world.byHand(
+      `SELECT shard_name FROM citus_shards WHERE table_name = 'us_tx."feed_sync~states"'::regclass`,
+    );
+    const database = present(/@\/(\w+)/.exec(world.address)?.[1], 'it has a database');
+    const client = new pg.Client({ connectionString: addressIn(home, database) });
+    await client.connect();
+    await client.query(
+      `BEGIN; INSERT INTO ${shard} VALUES ('${permits}', 99); PREPARE TRANSACTION 'citus_0_99_99_0'`,
+    );
+    await client.end();
+    expect(await world.load(course)).toMatchObject(COMMITTED);
+    // So is a node that has just taken the place of another.
+    await world.byHand('UPDATE pg_dist_node SET metadatasynced = false');
+    const mexico = world.published(firstContent(PEOPLE, THREE_PEOPLE), NEW_MEXICO);
+    await world.destination.enroll({ ...ENROLMENT, datasetIds: [TEXAS, permits, NEW_MEXICO] });
+    expect(errorCodeOf(errorOf(await world.load(mexico)))).toBe('node_unavailable');
+    texas.publishRows(MORE);
+    expect(await world.apply(texas)).toMatchObject(COMMITTED);
   });
 });

@@ -21,9 +21,9 @@ import type { Connection, Transaction } from './connection.ts';
 import type { Pipe } from './copy-rows.ts';
 import { destinationError, isOfNode, OutcomeUnknownError, PostgresError } from './errors.ts';
 import { copyInto, type Turn, type ValidatedWrite } from './job.ts';
-import { type Lease, waitForEarlier } from './lease.ts';
+import type { Lease } from './lease.ts';
 import { alterPatiently, isLocked, type LockPatience } from './lock-waits.ts';
-import type { NodeWatch } from './node-watch.ts';
+import { type NodeWatch, SilentNodeError } from './node-watch.ts';
 import { markCommitted } from './requests.ts';
 import { waitAtMost } from './settings.ts';
 import { emptyStage } from './stage.ts';
@@ -126,14 +126,15 @@ async function repeated(
   return await attemptOf(committing, job, dropsKey);
 }
 
-/** A node that was restarted is there at once; one that is down holds up nobody. */
+/** A node that was restarted is there at once; one that is down, or silent, holds up nobody. */
 function attemptsFor(thrown: unknown): number {
+  if (thrown instanceof SilentNodeError) return 1;
   return isOfNode(thrown) ? 2 : MAX_ATTEMPTS;
 }
 
 /** What a node has prepared, and does not end, keeps the rows of a dataset locked. */
 async function recover({ nodes }: Committing, thrown: unknown): Promise<void> {
-  if (isOfNode(thrown)) await nodes?.recover();
+  if (isOfNode(thrown) && !(thrown instanceof SilentNodeError)) await nodes?.recover();
 }
 
 /** Null: a repetition does not help. */
@@ -159,10 +160,11 @@ function isRepeatable(error: unknown): boolean {
 }
 
 async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: boolean): Promise<JobResult> {
-  const { place, connection, lease, postgis, schemaOf, clock } = committing;
+  const { place, connection, lease, postgis, schemaOf, clock, nodes } = committing;
   const path = searchPath(postgis);
   const now = clock.now();
   let attempted = null as Attempted | null;
+  nodes?.start();
   try {
     const done = await connection.transaction(
       async (transaction) => {
@@ -179,7 +181,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
     );
     return completed(committing, done);
   } catch (error) {
-    if (isOfNode(error)) committing.nodes?.noteLost();
+    if (isOfNode(error)) nodes?.noteLost();
     if (error instanceof AwaitsApproval) {
       return { kind: 'awaiting', datasetId: job.job.datasetId, judged: error.judged };
     }
@@ -193,7 +195,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
     if (!isFound) throw error.cause;
     return completed(committing, sent);
   } finally {
-    committing.nodes?.end();
+    nodes?.end();
   }
 }
 
@@ -213,12 +215,13 @@ async function hasTakenEffect(
   return await connection.transaction(
     async (transaction) => {
       // The server may still be at the COMMIT.
-      await waitForEarlier(transaction);
-      await lease.refuseIfLost(transaction);
+      await lease.waitForEarlier(transaction);
       const made = `SELECT 1 FROM ${catalogTable('commits')} WHERE commit_number = ${integer(commitNumber)}`;
-      return (await transaction.rows(made)).length > 0;
+      const isMade = (await transaction.rows(made)).length > 0;
+      await lease.refuseIfLost(transaction);
+      return isMade;
     },
-    { isReadOnly: true },
+    { isDiscarded: true },
   );
 }
 

@@ -15,9 +15,9 @@ import type { Clock } from '../../lib/clock.ts';
 import { durable } from '../../lib/files.ts';
 import type { Secret } from '../../lib/secret.ts';
 import type { Row } from '../../staging/engine/engine.ts';
-import { forDriver, TYPES } from './driver.ts';
+import { announcedBackend, answeredWithin, forDriver, isUnanswered, TYPES } from './driver.ts';
 import { diagnose, OutcomeUnknownError, PostgresError, unusableAddress } from './errors.ts';
-import { cancelled, endWaiting, type Session } from './sessions.ts';
+import { cancelled, endWaiting, GivenUpSessions, type Session } from './sessions.ts';
 import { firstStatements, SELECT_BEGUN, type Waits } from './settings.ts';
 
 /** The server's answer to the end of a transaction in which a statement failed. */
@@ -33,9 +33,6 @@ const COMMIT_PATIENCE_MS = 20_000;
 /** A server that has nothing to do answers at once. */
 const END_PATIENCE_MS = 2_000;
 
-/** So many sessions at most are remembered that were given up. */
-const MAX_GIVEN_UP = 100;
-
 /** For connections whose statements are small, and wait for small ones. */
 export const SMALL_ANSWER_MS = 10_000;
 /** How long a reading transaction waits where somebody keeps a table from being read: nobody does so for long on purpose. */
@@ -46,6 +43,8 @@ export interface ConnectionOptions extends Waits {
   readonly url: Secret;
   /** Ends the running statement when aborted. */
   readonly signal?: AbortSignal;
+  /** Called before a statement. Rejects where it would wait without end. */
+  readonly beforeStatement?: (sql: string) => Promise<void>;
   readonly clock: Clock;
 }
 
@@ -87,8 +86,7 @@ export class Connection implements Transaction {
   #begunAt: bigint | null = null;
   /** The session whose transaction this connection has lost: the server may not have noticed, and keeps its locks. */
   #lost: Session | null = null;
-  /** Sessions that this connection has given up before their COMMIT: whatever they wait for, they commit nothing. */
-  #givenUp: Session[] = [];
+  readonly givenUp = new GivenUpSessions();
   /** The reason for which the transaction is being given up. */
   #reason: PostgresError | null = null;
   #isCommitting = false;
@@ -262,6 +260,7 @@ export class Connection implements Transaction {
   async #query(
     config: pg.QueryConfig & { rowMode?: 'array'; queryMode?: 'extended' },
   ): Promise<pg.QueryArrayResult> {
+    await this.#options.beforeStatement?.(config.text);
     return await this.#stoppable(async (client) => {
       // The types of the driver know no mode beside a text.
       const result = (await client.query(config)) as unknown as pg.QueryArrayResult | pg.QueryArrayResult[];
@@ -277,6 +276,7 @@ export class Connection implements Transaction {
       throw endedWithin();
     }
     this.#isCommitting = true;
+    if (this.#isCitus) this.givenUp.inDoubt = this.#session;
     try {
       const commit = () => durable('destination.commit-postgres', () => client.query('COMMIT'));
       const answer = await this.#answered(client, COMMIT_PATIENCE_MS, commit);
@@ -284,14 +284,16 @@ export class Connection implements Transaction {
         throw new PostgresError('conflict', 'the server has rolled the transaction back', answer);
       }
       this.#backend = null;
+      this.givenUp.inDoubt = null;
       this.#isInTransaction = false;
     } catch (error) {
       const diagnosed = diagnose(error);
       if (diagnosed.fault === 'unavailable') {
         await this.close();
         this.#isInTransaction = false;
-        throw new OutcomeUnknownError(diagnosed);
+        throw new OutcomeUnknownError(this.#reason ?? diagnosed);
       }
+      this.givenUp.inDoubt = null;
       await this.rollBack();
       throw diagnosed;
     } finally {
@@ -413,7 +415,7 @@ export class Connection implements Transaction {
   /** Forgets the client. A transaction that it had begun may go on in the server. */
   #lose(): void {
     this.#client = null;
-    if (this.#backend !== null) this.#lost = { backend: this.#backend, begunAt: this.#begunAt };
+    this.#lost = this.#session ?? this.#lost;
     this.#backend = null;
   }
 
@@ -422,23 +424,22 @@ export class Connection implements Transaction {
     (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
   }
 
+  get #session(): Session | null {
+    return this.#backend === null ? null : { backend: this.#backend, begunAt: this.#begunAt };
+  }
+
   /**
-   * Ends the transaction with the error, unless its COMMIT was sent. The server rolls back what waits for a node of Citus; the session
-   * keeps its locks until that node answers.
+   * Ends the transaction with the error; where its COMMIT was sent, the session is in doubt. The server rolls back what waits for a
+   * node of Citus; the session keeps its locks until that node answers.
    */
   giveUp(error: PostgresError): void {
     const client = this.#client;
-    if (client === null || this.#backend === null || this.#isCommitting) return;
-    const session = { backend: this.#backend, begunAt: this.#begunAt };
-    this.#givenUp = [...this.#givenUp, session].slice(-MAX_GIVEN_UP);
+    const session = this.#session;
+    if (client === null || session === null) return;
+    if (!this.#isCommitting) this.givenUp.add(session);
     this.#reason = error;
     this.#drop(client);
     void this.#runBeside(cancelled(session));
-  }
-
-  /** Sessions that were given up, and that may still be there. */
-  get givenUp(): readonly Session[] {
-    return this.#givenUp;
   }
 
   /** Closes the connection without a word to the server, for good: what runs on it fails at once. */
@@ -466,22 +467,6 @@ export class Connection implements Transaction {
 /** The server has rolled the transaction back. */
 function endedWithin(): PostgresError {
   return new PostgresError('unavailable', 'the connection ended within a transaction', null);
-}
-
-/** The types of the driver do not know that a statement can have a time. */
-function answeredWithin(query_timeout: number, text: string): pg.QueryConfig {
-  const config: pg.QueryConfig & Pick<pg.ClientConfig, 'query_timeout'> = { text, query_timeout };
-  return config;
-}
-
-/** The driver gave up on an answer, which may still come. It has no code for that. */
-function isUnanswered(error: unknown): boolean {
-  return error instanceof Error && error.message === 'Query read timeout';
-}
-
-/** The process of the server that was named when the connection began. */
-function announcedBackend(client: pg.Client): number {
-  return Number((client as unknown as { processID: number | null }).processID ?? 0);
 }
 
 /** The source of a COPY failed. The server was notified, and keeps none of its rows. */

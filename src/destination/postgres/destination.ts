@@ -290,15 +290,15 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
   async #prune(): Promise<Forgotten> {
     const before = this.#pastLimit.before();
     if (before === null) return 'nothing';
-    const { connection, lease, postgis, place: path } = this.#opened;
-    const inTransaction = <T>(work: (transaction: Transaction) => Promise<T>): Promise<T> =>
-      connection.transaction(
-        async (transaction) => {
-          await lease.holdAlone(transaction);
-          return await work(transaction);
-        },
-        { searchPath: searchPath(postgis) },
-      );
+    const { nodes, place: path } = this.#opened;
+    const inTransaction = <T>(
+      work: (transaction: Transaction) => Promise<T>,
+      schemaName?: string,
+    ): Promise<T> =>
+      this.#held(async (transaction) => {
+        if (schemaName !== undefined) await nodes?.begin(transaction, schemaName);
+        return await work(transaction);
+      });
     const isAwaited = () => this.#inTurn.pendingCount > 0;
     const { log } = this.#options;
     const { forgotten, isAnyForgotten, error, staying } = await pruneHistory(
@@ -326,7 +326,9 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
 
   writeTable(datasetId: string, to: string): Promise<ObservedTable | null> {
     const exported = (): Promise<ObservedTable | null> =>
-      this.#patience.waiting((lockWaitMs) => exportTable({ ...this.#opened, lockWaitMs }, datasetId, to));
+      this.#patience.waiting((lockWaitMs) =>
+        this.#watched(() => exportTable({ ...this.#opened, lockWaitMs }, datasetId, to)),
+      );
     return this.#inTurn(() => this.#translated(exported));
   }
 
@@ -407,14 +409,22 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
   }
 
   #write<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    return this.#inTurn(() => this.#translated(() => this.#held(work)));
+  }
+
+  /** Runs `work` in a transaction that writes the mirror. */
+  #held<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     const { connection, lease, postgis } = this.#opened;
     const held = async (transaction: Transaction): Promise<T> => {
       await lease.holdAlone(transaction);
       return await work(transaction);
     };
-    return this.#inTurn(() =>
-      this.#translated(() => connection.transaction(held, { searchPath: searchPath(postgis) })),
-    );
+    return this.#watched(() => connection.transaction(held, { searchPath: searchPath(postgis) }));
+  }
+
+  #watched<T>(work: () => Promise<T>): Promise<T> {
+    const { nodes } = this.#opened;
+    return nodes === null ? work() : nodes.during(work);
   }
 
   async #translated<T>(work: () => Promise<T>): Promise<T> {

@@ -27,3 +27,19 @@ const OF_LIBPQ = /[?&]uselibpqcompat=true(?=&|$)/;
 export function forDriver(address: string): string {
   return OF_LIBPQ.test(address) ? address : address.replace(ALIASES, 'verify-full');
 }
+
+/** The types of the driver do not know that a statement can have a time. */
+export function answeredWithin(query_timeout: number, text: string): pg.QueryConfig {
+  const config: pg.QueryConfig & Pick<pg.ClientConfig, 'query_timeout'> = { text, query_timeout };
+  return config;
+}
+
+/** The driver gave up on an answer, which may still come. It has no code for that. */
+export function isUnanswered(error: unknown): boolean {
+  return error instanceof Error && error.message === 'Query read timeout';
+}
+
+/** The process of the server that was named when the connection began. */
+export function announcedBackend(client: pg.Client): number {
+  return Number((client as unknown as { processID: number | null }).processID ?? 0);
+}

@@ -162,7 +162,7 @@ function hintOfUnavailable({ cause }: PostgresError): string {
 function faultOf(error: DatabaseError): Fault {
   const { code = '' } = error;
   if (isOfReader(error)) return 'depended-on';
-  if (isSaidOfNode(error) && LOST.test(code)) return 'node-unavailable';
+  if (isSaidOfNode(error) && (LOST.test(code) || error.routine === OF_METADATA)) return 'node-unavailable';
   return FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)) ?? 'statement';
 }
 
@@ -180,6 +180,8 @@ const OF_NODES: ReadonlySet<string> = new Set([
   'remote_transaction.c',
   'worker_transaction.c',
 ]);
+/** The function of Citus that refuses what takes all nodes, until one that was replaced knows all tables. */
+const OF_METADATA = 'ErrorIfAnyMetadataNodeOutOfSync';
 /** The codes of a server that is not there, or goes; XX000 and 58030 where it was lost without a word. */
 const LOST = /^(?:08...|57P0[123]|XX000|58030)$/;
 

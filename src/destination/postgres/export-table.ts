@@ -20,6 +20,7 @@ import { readTables } from './catalog/observed-state.ts';
 import type { Connection, Transaction } from './connection.ts';
 import { type Pipe, writingEnd } from './copy-rows.ts';
 import { PostgresError, sentence } from './errors.ts';
+import type { NodeWatch } from './node-watch.ts';
 import { type Postgis, searchPath } from './types.ts';
 
 /** DuckDB reads CSV in blocks, and each line has to fit into one. */
@@ -32,13 +33,15 @@ interface Exporting {
   readonly lockWaitMs: number;
   readonly connection: Connection;
   readonly postgis: Postgis | null;
+  /** Null without Citus. */
+  readonly nodes: NodeWatch | null;
   readonly pipe: Pipe;
   readonly writing: Engine;
 }
 
 /** Writes the table as `ExportSource.writeTable` says. @throws StorageError, PostgresError, DuckDbError */
 export async function exportTable(
-  { connection, postgis, pipe, writing, lockWaitMs }: Exporting,
+  { connection, postgis, nodes, pipe, writing, lockWaitMs }: Exporting,
   datasetId: string,
   to: string,
 ): Promise<ObservedTable | null> {
@@ -46,6 +49,7 @@ export async function exportTable(
     async (transaction) => {
       const table = (await readTables(transaction, [datasetId])).get(datasetId)?.observed;
       if (table === undefined) return null;
+      await nodes?.begin(transaction, table.schemaName);
       const copy = `COPY (${selectTexts(table, postgis)}) TO STDOUT (FORMAT csv)`;
       await throughPipe(pipe, transaction, copy, () =>
         writeGeoParquet(writing, table, readTexts(table, pipe.path), to).catch((error) => {

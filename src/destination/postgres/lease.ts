@@ -17,7 +17,7 @@ import { bigintAt, booleanAt, integer, numberAt, text, textAt } from '../../stag
 import { catalogTable } from './catalog/names.ts';
 import { Connection, SMALL_ANSWER_MS, type Transaction } from './connection.ts';
 import { diagnose, PostgresError } from './errors.ts';
-import { BEGUN_AT, isOneOf, type Session } from './sessions.ts';
+import { BEGUN_AT, type GivenUpSessions, isOneOf, type Session } from './sessions.ts';
 
 /** A standby checks so often whether the lease has ended. */
 const POLL_EVERY_MS = 500;
@@ -53,8 +53,8 @@ export interface LeaseOptions {
   readonly onStandby?: (holder: string) => void;
   /** Called once when another writer has taken over. */
   readonly onSuperseded?: (error: BusyError) => void;
-  /** Sessions that were given up before their COMMIT. */
-  readonly givenUp?: () => readonly Session[];
+  /** Sessions of this instance that were given up. */
+  readonly givenUp?: GivenUpSessions;
   /** The database has Citus, whose sessions may wait for a node without end. */
   readonly isCitus?: boolean;
   /** Called after each renewal, with a transaction of its connection. */
@@ -132,15 +132,26 @@ export class Lease {
    * @throws BusyError when another writer has taken over.
    */
   async holdAlone(transaction: Transaction): Promise<void> {
-    const { givenUp = () => [] } = this.#options;
-    const ended = [...givenUp(), ...this.#cancelled];
-    if (!(await isHeldByOne(transaction, ended))) await waitForEarlier(transaction);
+    await this.waitForEarlier(transaction);
     await this.hold(transaction);
   }
 
   /**
-   * Refuses to search for an instance whose lease was taken over: a commit that is found may be another's. After
-   * `waitForEarlier`, nobody takes over before the transaction ends. @throws BusyError
+   * Waits until every transaction that writes the mirror has ended. The statements after it see what these have left. A session that
+   * was given up keeps its locks until a node answers; while one may still commit, nobody has the row of the lease to himself.
+   */
+  async waitForEarlier(transaction: Transaction): Promise<void> {
+    const { givenUp, clock } = this.#options;
+    const inDoubt = givenUp?.inDoubt ?? null;
+    const sessions = [...this.#cancelled, ...(givenUp?.ended ?? []), ...(inDoubt === null ? [] : [inDoubt])];
+    if (!(await isHeldByOne(transaction, sessions))) await waitForEarlier(transaction);
+    else if (inDoubt !== null) await waitForRow(transaction, clock);
+    givenUp?.noteEnded();
+  }
+
+  /**
+   * Refuses what an instance has found in the catalog whose lease was taken over: a commit that it took for its own may be another's.
+   * @throws BusyError
    */
   async refuseIfLost(transaction: Transaction): Promise<void> {
     const rows = await transaction.rows(`SELECT 1 FROM ${catalogTable('lease')} WHERE ${this.#isOurs()}`);
@@ -232,9 +243,33 @@ async function isHeldByOne(transaction: Transaction, sessions: readonly Session[
   return (await transaction.rows(held)).length > 0;
 }
 
-/** Waits until every transaction that writes the mirror has ended. The statements after it see what these have left. */
-export async function waitForEarlier(transaction: Transaction): Promise<void> {
+async function waitForEarlier(transaction: Transaction): Promise<void> {
   await transaction.run(ALONE);
+}
+
+/** How often the row of the lease is tried for a session in doubt, which is cancelled meanwhile, and how long each time. */
+const MAX_ROW_TRIES = 30;
+const ROW_TRY = "SET LOCAL lock_timeout = '1s'";
+
+/**
+ * Waits until nobody has the row of the lease locked, and leaves it. One long wait would go on for a transaction that has ended, and
+ * whose session keeps entries of locks. @throws PostgresError
+ */
+async function waitForRow(transaction: Transaction, clock: Clock): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    await transaction.run('SAVEPOINT row');
+    await transaction.run(ROW_TRY);
+    try {
+      await transaction.rows(`SELECT 1 FROM ${catalogTable('lease')} FOR UPDATE`);
+      await transaction.run('ROLLBACK TO SAVEPOINT row');
+      return;
+    } catch (error) {
+      if (!(error instanceof PostgresError) || error.fault !== 'locked' || attempt === MAX_ROW_TRIES)
+        throw error;
+      await transaction.run('ROLLBACK TO SAVEPOINT row');
+      await clock.sleep(POLL_EVERY_MS);
+    }
+  }
 }
 
 interface LeaseHolder {

@@ -1,8 +1,6 @@
 /**
- * Watches the node of the schema that a commit works on. A node that is stopped and keeps its connections answers nothing, and the
- * server waits for it without end: such a commit is given up, so that those of other nodes go on.
- *
- * Invariant: a commit is given up before its COMMIT was sent, or not at all.
+ * Watches the node of the schema that a transaction works on, or all nodes where it takes them. A node that is stopped and keeps its
+ * connections answers nothing, and the server waits for it without end: such a transaction is given up, so that others go on.
  */
 
 import { type Clock, deadlineIn } from '../../lib/clock.ts';
@@ -22,6 +20,12 @@ const LONG_MS = 10_000;
 const ASK_AGAIN_AFTER_MS = 60_000;
 /** The server tries each node that is missing for `citus.node_connection_timeout`, one after another. */
 const RECOVER_WITHIN_MS = 60_000;
+/** A recovery is waited for so long: nodes that answer are done with by then. */
+const RECOVER_PATIENCE_MS = 10_000;
+/** What Citus does on every node; ANALYZE, COMMENT and objects of the session it does not. */
+const TAKES_ALL = /^\s*(?:(?:CREATE|ALTER|DROP|GRANT|REVOKE)\b(?! TEMP)|SELECT citus_schema_)/;
+const ALL_NODES = `SELECT nodename::text, nodeport FROM pg_catalog.pg_dist_node
+  WHERE isactive AND noderole = 'primary' AND groupid <> 0 ORDER BY nodeid`;
 /** A node that is busy answers late once. */
 const MAX_UNANSWERED = 2;
 
@@ -31,79 +35,139 @@ interface Node {
 }
 
 interface Watched {
-  readonly node: Node;
   readonly sinceMs: number;
+  /** The node of the schema that the transaction works on; null where it was not named. */
+  node: Node | null;
+  takesAll: boolean;
   unanswered: number;
+}
+
+interface Silent {
+  readonly node: Node;
+  /** When it last gave no answer; null: it is asked before its next commit. */
+  readonly askedMs: number | null;
+}
+
+/** A node does not answer, and another attempt would wait for it, too. */
+export class SilentNodeError extends PostgresError {
+  constructor(node: Node) {
+    super('node-unavailable', `${nameOf(node)} does not answer`, null);
+  }
 }
 
 export interface NodeWatchOptions {
   readonly url: Secret;
   readonly clock: Clock;
-  /** Ends the transaction of the commit with this error, where its COMMIT was not sent. */
+  /** Ends the transaction with this error. */
   giveUp(error: PostgresError): void;
 }
 
 export class NodeWatch {
   readonly #options: NodeWatchOptions;
-  /** By host and port: when a node last gave no answer; null: it is asked before its next commit. */
-  readonly #silent = new Map<string, number | null>();
+  /** By host and port. */
+  readonly #silent = new Map<string, Silent>();
   #watched: Watched | null = null;
   #isAsking = false;
+  #recovering: Promise<void> | null = null;
 
   constructor(options: NodeWatchOptions) {
     this.#options = options;
   }
 
-  /** Begins with a commit that works on the schema. @throws PostgresError where its node was silent, and still is */
+  /** Begins to watch a transaction. */
+  start(): void {
+    const { clock } = this.#options;
+    this.#watched = { sinceMs: clock.monotonicMs(), node: null, takesAll: false, unanswered: 0 };
+  }
+
+  /** Ends with the transaction. */
+  end(): void {
+    this.#watched = null;
+  }
+
+  /** Watches a transaction from its beginning to its end. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.start();
+    try {
+      return await work();
+    } finally {
+      this.end();
+    }
+  }
+
+  /** The transaction works on the schema. @throws SilentNodeError where its node was silent, and still is */
   async begin(transaction: Transaction, schemaName: string): Promise<void> {
     const node = await nodeOf(transaction, schemaName);
     if (node === null) return;
-    if (await this.#isSilent(node)) throw silence(node);
-    this.#watched = { node, sinceMs: this.#options.clock.monotonicMs(), unanswered: 0 };
+    if (await this.#isSilent(node)) throw new SilentNodeError(node);
+    if (this.#watched !== null) this.#watched.node = node;
+  }
+
+  /** Called before each statement of a transaction. @throws SilentNodeError where it takes all nodes, and one was silent, and still is */
+  async beforeStatement(sql: string): Promise<void> {
+    if (this.#watched === null || !TAKES_ALL.test(sql)) return;
+    for (const { node } of this.#silent.values())
+      if (await this.#isSilent(node)) throw new SilentNodeError(node);
+    this.#watched.takesAll = true;
   }
 
   /** Has the node asked before its next commit, because it was lost in this one. */
   noteLost(): void {
-    if (this.#watched === null) return;
-    const name = nameOf(this.#watched.node);
-    if (!this.#silent.has(name)) this.#silent.set(name, null);
+    const node = this.#watched?.node ?? null;
+    if (node !== null && !this.#silent.has(nameOf(node)))
+      this.#silent.set(nameOf(node), { node, askedMs: null });
   }
 
   /** Asks a node that is known to be silent, but not for each of its datasets: all others wait for the answer. */
   async #isSilent(node: Node): Promise<boolean> {
-    const askedMs = this.#silent.get(nameOf(node));
-    if (askedMs === undefined) return false;
+    const known = this.#silent.get(nameOf(node));
+    if (known === undefined) return false;
+    const { askedMs } = known;
     const { clock } = this.#options;
     if (askedMs !== null && clock.monotonicMs() - askedMs < ASK_AGAIN_AFTER_MS) return true;
     return !(await this.#answers(node));
   }
 
-  /** Ends with the commit. */
-  end(): void {
-    this.#watched = null;
-  }
-
-  /** Asks the node of a commit that takes long; called from time to time. Never rejects. */
+  /** Asks the nodes of a transaction that takes long; called from time to time. Never rejects. */
   async check(): Promise<void> {
     const watched = this.#watched;
     const isLong = watched !== null && this.#options.clock.monotonicMs() - watched.sinceMs >= ASK_AFTER_MS;
     if (!isLong || this.#isAsking) return;
     this.#isAsking = true;
+    let silent: Node | null = null;
     try {
-      watched.unanswered = (await this.#answers(watched.node)) ? 0 : watched.unanswered + 1;
+      silent = await this.#findSilent(watched);
+      watched.unanswered = silent === null ? 0 : watched.unanswered + 1;
     } finally {
       this.#isAsking = false;
     }
-    if (watched.unanswered < MAX_UNANSWERED || this.#watched !== watched) return;
-    this.#options.giveUp(silence(watched.node));
+    if (silent === null || watched.unanswered < MAX_UNANSWERED || this.#watched !== watched) return;
+    this.#options.giveUp(new SilentNodeError(silent));
+  }
+
+  /** Returns a node that the transaction needs, and that does not answer. */
+  async #findSilent({ node, takesAll }: Watched): Promise<Node | null> {
+    const nodes = takesAll ? await this.#allNodes() : node === null ? [] : [node];
+    for (const one of nodes) if (!(await this.#answers(one))) return one;
+    return null;
+  }
+
+  async #allNodes(): Promise<readonly Node[]> {
+    const rows = await this.#beside(ANSWER_MS, (beside) => beside.rows(ALL_NODES)).catch(() => []);
+    return rows.map((row) => ({ host: textAt(row, 0), port: numberAt(row, 1) }));
   }
 
   /**
-   * Has the coordinator end what nodes have prepared, in a session of its own, because it asks all nodes, also those that are silent.
-   * Never rejects: whatever goes wrong, the next commit shows.
+   * Has the coordinator end what nodes have prepared, in a session of its own, because it asks all nodes, also those that are silent:
+   * where it takes long, it goes on without being waited for. Never rejects: whatever goes wrong, the next commit shows.
    */
   async recover(): Promise<void> {
-    await this.#beside(RECOVER_WITHIN_MS, (beside) => beside.transaction(recoverPrepared)).catch(() => {});
+    this.#recovering ??= this.#beside(RECOVER_WITHIN_MS, (beside) => beside.transaction(recoverPrepared))
+      .catch(() => {})
+      .finally(() => {
+        this.#recovering = null;
+      });
+    await Promise.race([this.#recovering, this.#options.clock.sleep(RECOVER_PATIENCE_MS)]);
   }
 
   /** Has the server connect to the node. Never rejects: a server that does not say is asked again. */
@@ -115,7 +179,7 @@ export class NodeWatch {
       const answers = (await this.#beside(ANSWER_MS, (beside) => beside.rows(asked))).length > 0;
       const endedMs = clock.monotonicMs();
       if (answers) this.#silent.delete(nameOf(node));
-      else this.#silent.set(nameOf(node), endedMs - startedMs < LONG_MS ? null : endedMs);
+      else this.#silent.set(nameOf(node), { node, askedMs: endedMs - startedMs < LONG_MS ? null : endedMs });
       return answers;
     } catch {
       return true;
@@ -140,10 +204,6 @@ export class NodeWatch {
 
 function nameOf({ host, port }: Node): string {
   return `${host}:${port}`;
-}
-
-function silence(node: Node): PostgresError {
-  return new PostgresError('node-unavailable', `${nameOf(node)} does not answer`, null);
 }
 
 async function nodeOf(transaction: Transaction, schemaName: string): Promise<Node | null> {

@@ -31,7 +31,14 @@ export async function openPostgres(
 ): Promise<Destination & CommitSource & ExportSource> {
   const { url, clock, signal, dataDirectory, lockWaitMs } = options;
   const place = placeOfDatabase(url);
-  const connection = new Connection({ url, clock, ...(signal === undefined ? {} : { signal }) });
+  let nodes: NodeWatch | null = null;
+  const beforeStatement = async (sql: string): Promise<void> => await nodes?.beforeStatement(sql);
+  const connection = new Connection({
+    url,
+    clock,
+    beforeStatement,
+    ...(signal === undefined ? {} : { signal }),
+  });
   await using opened = new AsyncDisposableStack();
   opened.defer(() => connection.close());
   try {
@@ -53,8 +60,8 @@ export async function openPostgres(
     );
     const { validating, writing } = openEngines(options, opened);
     const isCitus = citus !== null;
-    const nodes = isCitus ? new NodeWatch({ url, clock, giveUp: (error) => connection.giveUp(error) }) : null;
-    const givenUp = () => connection.givenUp;
+    if (isCitus) nodes = new NodeWatch({ url, clock, giveUp: (error) => connection.giveUp(error) });
+    const { givenUp } = connection;
     const onRenewed = async (beside: Transaction): Promise<void> => {
       void nodes?.check();
       await connection.noteWork(beside);
@@ -65,7 +72,7 @@ export async function openPostgres(
     opened.defer(() => lease.release());
     connection.noteCitus(isCitus);
     await nodes?.recover();
-    await grant(connection, lease, options, place);
+    await grant({ connection, lease, nodes }, options, place);
     opened.move();
     return new PostgresDestination(options, {
       place,
@@ -84,16 +91,17 @@ export async function openPostgres(
 
 /** With Citus a right takes all nodes: while one is missing, readers get it at a later start. */
 async function grant(
-  connection: Connection,
-  lease: Lease,
+  { connection, lease, nodes }: Pick<Opened, 'connection' | 'lease' | 'nodes'>,
   { readers, log }: PostgresOptions,
   place: string,
 ): Promise<void> {
-  try {
-    await connection.transaction(async (transaction) => {
+  const granted = (): Promise<void> =>
+    connection.transaction(async (transaction) => {
       await lease.holdAlone(transaction);
       await grantReaders(transaction, readers, await readSchemas(transaction), place);
     });
+  try {
+    await (nodes === null ? granted() : nodes.during(granted));
   } catch (error) {
     if (!isOfNode(error)) throw error;
     log.warn({ path: place, why: String(error) }, 'Readers lack rights: a node is missing.');

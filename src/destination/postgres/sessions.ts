@@ -10,6 +10,32 @@ export interface Session {
 /** When a session of `pg_stat_activity` began its transaction, in microseconds. */
 export const BEGUN_AT = '(extract(epoch FROM xact_start) * 1000000)::bigint';
 
+/** So many sessions at most are remembered that were given up. */
+const MAX_GIVEN_UP = 100;
+
+/** The sessions of one connection that were given up, and that may still be there. */
+export class GivenUpSessions {
+  #ended: readonly Session[] = [];
+  /** With Citus: the session whose COMMIT has had no answer. It may still commit. */
+  inDoubt: Session | null = null;
+
+  /** Adds one that was given up before its COMMIT. */
+  add(session: Session): void {
+    this.#ended = [...this.#ended, session].slice(-MAX_GIVEN_UP);
+  }
+
+  /** Those that commit nothing any more, whatever they wait for. */
+  get ended(): readonly Session[] {
+    return this.#ended;
+  }
+
+  /** Notes that the transaction of the session in doubt has ended, one way or the other. */
+  noteEnded(): void {
+    if (this.inDoubt !== null) this.add(this.inDoubt);
+    this.inDoubt = null;
+  }
+}
+
 /**
  * A session that waits for a node of Citus looks as if it waited for its client. Ended, it would keep its transaction until that node
  * answers; cancelled, it rolls back at once, and keeps entries of locks alone.

@@ -22,7 +22,8 @@ import type { Transaction } from '../connection.ts';
 import { type Fault, PostgresError, sentence } from '../errors.ts';
 import { deleteEntries, dropLog, historic } from './history.ts';
 
-type InTransaction = <T>(work: (transaction: Transaction) => Promise<T>) => Promise<T>;
+/** With the schema whose tables are written, where it is one. */
+type InTransaction = <T>(work: (transaction: Transaction) => Promise<T>, schemaName?: string) => Promise<T>;
 
 /** A reader who waits behind a statement that waits for another reader waits no longer; the log goes another time. */
 const PATIENCE = "SET LOCAL lock_timeout = '200ms'";
@@ -64,7 +65,8 @@ export async function pruneHistory(
   let isAnyForgotten = false;
   const forget = async (log: OldLog): Promise<boolean> => {
     try {
-      const isMore = await inTransaction((transaction) => forgetSome(transaction, log, before));
+      const { schemaName } = namedAs(log.logName, HISTORY_SCHEMA);
+      const isMore = await inTransaction((transaction) => forgetSome(transaction, log, before), schemaName);
       isAnyForgotten = true;
       return isMore;
     } catch (error) {

@@ -18,8 +18,8 @@ export interface DestinationReader {
    * numbers. Asks `isEnough` after each; counts at least one. After an error the reader can only be closed.
    */
   count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]>;
-  /** Returns the bytes of all tables with their indexes; missing where the size of the file says so. */
-  bytes?(): Promise<number>;
+  /** Returns the bytes of all tables with their indexes, or null where nobody says; missing where the size of the file says so. */
+  bytes?(): Promise<number | null>;
   /** Returns the number of free bytes in a file that does not shrink by itself. */
   freeBytes?(): Promise<number>;
   /** Names the instance that holds the lease of a database; null where none does, or the role may not read it. */

@@ -13,7 +13,7 @@ import { firstContent } from '../support/duckdb-changes.ts';
 import { ENROLMENT, errorOf } from '../support/mirror-at-work.ts';
 import { eventually } from '../support/patience.ts';
 import { ALL_HISTORY, PEOPLE, THREE_PEOPLE } from '../support/people.ts';
-import { databaseAtWork, openDatabase } from '../support/postgres-destination.ts';
+import { databaseAtWork, openDatabase, openReaderOf } from '../support/postgres-destination.ts';
 
 const COMMITTED = { kind: 'committed' };
 const NEW_MEXICO = 'us-nm-parcels';
@@ -85,6 +85,9 @@ describe.skipIf(!HAS_CITUS)('missing nodes of Citus', () => {
       await world.destination.enroll({ ...ENROLMENT, datasetIds });
       expect(errorCodeOf(errorOf(await world.load(mexico)))).toBe('node_unavailable');
       expect(await world.apply(texas)).toMatchObject(COMMITTED);
+      const reader = await openReaderOf(world.address);
+      expect(await reader.bytes?.()).toBeNull();
+      expect((await reader.observed()).datasets.size).toBe(2);
       await world.destination.close();
       const again = await openDatabase(world.address, world.folder, { schemaOf, readers: ['late_reader'] });
       expect((await again.has()).datasets.get(TEXAS)).toMatchObject({ version: 2 });

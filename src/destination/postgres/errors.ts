@@ -175,6 +175,7 @@ function isSaidOfNode({ file = '' }: Pick<DatabaseError, 'file'>): boolean {
 const OF_NODES: ReadonlySet<string> = new Set([
   'adaptive_executor.c',
   'connection_management.c',
+  'metadata_utility.c',
   'multi_copy.c',
   'remote_commands.c',
   'remote_transaction.c',

@@ -30,7 +30,7 @@ import {
 import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
 import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
 import { countDatasets } from './count-tables.ts';
-import { destinationError, diagnose, PostgresError, sentence } from './errors.ts';
+import { destinationError, diagnose, isOfNode, PostgresError, sentence } from './errors.ts';
 import { readHolder } from './lease.ts';
 import { showAsOf } from './past/as-of.ts';
 import { countDiff, selectDiff } from './past/diff.ts';
@@ -103,10 +103,16 @@ class PostgresReader implements DestinationReader {
     return this.#ended((transaction) => countDatasets(transaction, this.#postgis, datasetIds, isEnough));
   }
 
-  bytes(): Promise<number> {
-    return this.#reading(async (transaction) =>
-      numberAt((await transaction.rows(selectBytes(await hasCitus(transaction))))[0] ?? [], 0),
-    );
+  /** A node of Citus that is missing says nothing of its tables, and the catalog all the same. */
+  async bytes(): Promise<number | null> {
+    try {
+      return await this.#reading(async (transaction) =>
+        numberAt((await transaction.rows(selectBytes(await hasCitus(transaction))))[0] ?? [], 0),
+      );
+    } catch (error) {
+      if (isOfNode(error)) return null;
+      throw error;
+    }
   }
 
   /** The lease is granted to no reader. */

@@ -19,8 +19,11 @@ const ROWS = 1_500_000;
 /** Of a row: a key of 32 characters and a text of 64, which no compression makes much smaller. */
 const ROW_BYTES = 96;
 const LIMIT_BYTES = 64e6;
-/** What the process takes beside DuckDB's limit, at most: 512 MB in all, which docs/guide.md asks for. */
-const BESIDE_BYTES = 448e6;
+/**
+ * What the process takes beside DuckDB's limit, at most, with room for noise: some 180 MB were measured, and 270 as long as V8 and
+ * DuckDB kept what was free. docs/guide.md asks for 512 MB in all.
+ */
+const BESIDE_BYTES = 230e6;
 
 const SCHEMA = { ...SMALL_SCHEMA, columns: [...SMALL_SCHEMA.columns, column('text', 'string')] };
 

@@ -197,7 +197,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
       );
     case 'out-of-memory':
       return new StorageError(`DuckDB needs more memory than it may use for ${path}: ${firstLine(error)}.`, {
-        hint: 'Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT).',
+        hint: 'Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT), or set duckdb.threads (FEED_SYNC_DUCKDB_THREADS) to 1.',
         cause,
       });
     case 'not-permitted':

@@ -78,18 +78,17 @@ export async function writeState(
   const states = statesOf(schemaName);
   await transaction.run(waitAtMost(STATE_WAIT_MS));
   if (!(await hasStates(transaction, schemaName))) await makeStates(transaction, schemaName);
-  const row = `"${datasetId.replaceAll('"', '""')}",${integer(commitNumber)}\n`;
   try {
     await transaction.run(`DELETE FROM ${states} WHERE dataset_id = ${text(datasetId)}`);
-    // The first commit of a dataset deletes nothing: it waits here for one that has not ended.
-    await transaction.copyIn(
-      `COPY ${states} (dataset_id, commit_number) FROM STDIN (FORMAT csv)`,
-      Readable.from([row]),
-    );
   } catch (error) {
     if (!isLocked(error)) throw error;
     throw new PostgresError('node-unavailable', 'an earlier commit has not ended there', error);
   }
+  const row = `"${datasetId.replaceAll('"', '""')}",${integer(commitNumber)}\n`;
+  await transaction.copyIn(
+    `COPY ${states} (dataset_id, commit_number) FROM STDIN (FORMAT csv)`,
+    Readable.from([row]),
+  );
 }
 
 /** Removes the state of a dataset whose table has left the schema. */

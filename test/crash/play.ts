@@ -110,7 +110,7 @@ async function afterKill(
   } = act.again?.(kill) ?? {};
   const ended = await runs.again(words);
   if (ended.exitCode !== exitCode) {
-    return [`done again it ended with ${ended.exitCode ?? ended.signal}:\n${ended.stdout}${ended.stderr}`];
+    return [`done again it ended with ${ended.exitCode ?? 'a signal'}:\n${ended.stdout}${ended.stderr}`];
   }
   const seen = await readEvidence(stage);
   return [

@@ -8,6 +8,7 @@
 
 import process from 'node:process';
 import { expect, it } from 'vitest';
+import { endAfterAll } from './again.ts';
 import { CATALOGUE, namesOf, occurrencesOf } from './catalogue.ts';
 import { nameOf } from './kills.ts';
 import { play } from './play.ts';
@@ -29,6 +30,7 @@ const OF_A_START = [
 
 /** A test for each scenario. `file` is the test file, for the command that repeats what failed. */
 export function testScenarios(scenarios: readonly Scenario[], file: string): void {
+  endAfterAll();
   it.each(scenarios.map((scenario) => [scenario.name, scenario.summary, scenario] as const))(
     'ends as undisturbed after each kill in scenario %s: %s',
     async (name, _, scenario) => {

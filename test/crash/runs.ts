@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Ended, Running } from '../support/program.ts';
 import { steered } from '../support/steered-process.ts';
+import { runAgain, type Said } from './again.ts';
 import type { Act, Stage } from './scenario.ts';
 
 const ONCE = ['once'];
@@ -41,8 +42,11 @@ export class Runs {
   }
 
   /** In the state that the last one has left. */
-  again(words: readonly string[] = this.#act.words ?? ONCE): Promise<Ended> {
-    return this.#toItsEnd(this.#stage.installed.start(...words));
+  again(words: readonly string[] = this.#act.words ?? ONCE): Promise<Said> {
+    const { installed } = this.#stage;
+    return this.#act.untilDone === undefined
+      ? runAgain(installed, words)
+      : this.#toItsEnd(installed.start(...words));
   }
 
   #run(steering: Readonly<Record<string, string>>): Promise<Ended> {

@@ -34,8 +34,7 @@ async function startOf(program: string): Promise<Start> {
 
 async function run(
   startProgram: Start,
-  words: readonly string[],
-  environment: Readonly<Record<string, string>>,
+  { words, environment, workingDirectory = process.cwd() }: Extract<Asked, { readonly kind: 'run' }>,
 ): Promise<Said> {
   const [stdout, stderr] = [collector(), collector()];
   const terminal = {
@@ -43,7 +42,7 @@ async function run(
     ...{ isWatched: false, hasColor: false },
   };
   const exitCode = await startProgram(words, '1.2.3', {
-    ...contextOf(terminal, process.cwd(), environment, systemClock),
+    ...contextOf(terminal, workingDirectory, environment, systemClock),
     identity: { ...IDENTITY, uid: process.getuid?.() ?? null },
     random: systemRandom,
     readStandardInput: async () => '',
@@ -92,7 +91,7 @@ const startProgram = startOf(program);
 let expected: Expectation | null = null;
 
 async function answerTo(asked: Exclude<Asked, { readonly kind: 'expect' }>): Promise<Answer> {
-  if (asked.kind === 'run') return run(await startProgram, asked.words, asked.environment);
+  if (asked.kind === 'run') return run(await startProgram, asked);
   return differences(asked.path, present(expected, 'the expectation came first'));
 }
 

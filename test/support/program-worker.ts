@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import type { DatasetVersion } from '../../fixtures/feed/model.ts';
 import type { Content, Row } from '../../fixtures/source/content.ts';
 import type { Said } from './command-line.ts';
+import { COMPILED } from './compiled.ts';
 import type { Expectation } from './published.ts';
 
 export type Asked =
@@ -19,6 +20,8 @@ export type Asked =
       readonly kind: 'run';
       readonly words: readonly string[];
       readonly environment: Readonly<Record<string, string>>;
+      /** That of the process, where there is none. */
+      readonly workingDirectory?: string;
     }
   /** What differs in the mirror at the path from what was published. */
   | { readonly kind: 'differences'; readonly path: string };
@@ -51,20 +54,24 @@ export class Worker {
   readonly #known = new Map<string, readonly string[]>();
   #isHanging = false;
 
-  /** `program`: the folder of the built program. */
-  constructor(program: string, expected: SentExpectation) {
+  /** `program`: the folder of the built program. `expected`: what mirrors are compared with, if any are. */
+  constructor(program: string, expected: SentExpectation | null) {
     const child = fork(SCRIPT, [program], {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-      env: { PATH: process.env['PATH'], TZ: 'UTC' },
+      env: { PATH: process.env['PATH'], TZ: 'UTC', ...COMPILED },
     });
     this.#child = child;
     this.#ended = endOf(child);
-    this.#send({ kind: 'expect', expected });
+    if (expected !== null) this.#send({ kind: 'expect', expected });
   }
 
-  run(words: readonly string[], environment: Readonly<Record<string, string>>): Promise<Said> {
-    return this.#ask({ kind: 'run', words, environment });
+  run(
+    words: readonly string[],
+    environment: Readonly<Record<string, string>>,
+    workingDirectory?: string,
+  ): Promise<Said> {
+    return this.#ask({ kind: 'run', words, environment, ...(workingDirectory && { workingDirectory }) });
   }
 
   /** A file that is a copy of one that was read is not read again. */

@@ -50,6 +50,10 @@ export interface ProgramOptions {
 
 /** An installation of feed-sync: a home, a data directory, and what was printed there. */
 export interface Program extends InstallationPaths {
+  /** The variables of its processes. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** The folder in which its processes run. */
+  readonly workingDirectory: string;
   /** Runs a command to its end. */
   run(...words: readonly string[]): Promise<Ended>;
   /** The same with further variables; `undefined` takes one away. */
@@ -70,11 +74,12 @@ export async function program({
 }: ProgramOptions = {}): Promise<Program> {
   const home = await realpath(mkdtempSync(join(tmpdir(), 'feed-sync-program-')));
   const paths = installationPaths(home);
-  mkdirSync(join(home, 'work'));
+  const workingDirectory = join(home, 'work');
+  mkdirSync(workingDirectory);
   const children = new Set<ChildProcess>();
   const printed: Printed[] = [];
   const variables = {
-    PATH: process.env['PATH'],
+    PATH: process.env['PATH'] ?? '',
     HOME: home,
     TZ: 'UTC',
     ...(feed === undefined ? {} : { FEED_SYNC_BASE_URL: feed.baseUrl, FEED_SYNC_API_KEY: feed.apiKey }),
@@ -91,7 +96,7 @@ export async function program({
   ): Running => {
     const [command = process.execPath, ...rest] = [...within, process.execPath, MAIN, ...words];
     const child = spawn(command, rest, {
-      cwd: join(home, 'work'),
+      cwd: workingDirectory,
       env: { ...variables, ...further },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -116,6 +121,8 @@ export async function program({
   });
   return {
     ...paths,
+    environment: variables,
+    workingDirectory,
     run: (...words) => startWith({}, words).ended,
     runWith: (further, ...words) => startWith(further, words).ended,
     start: (...words) => startWith({}, words),

@@ -14,6 +14,8 @@ const LONGEST = [
   'test/contract/destinations-citus.slow.test.ts',
   'test/unit/bench.slow.test.ts',
   'test/contract/once-large.slow.test.ts',
+  'test/contract/hostile-feed-members.slow.test.ts',
+  'test/contract/ending-damage.slow.test.ts',
   'test/crash/postgres.slow.test.ts',
   'test/contract/citus.slow.test.ts',
   'test/contract/file-size.slow.test.ts',

@@ -39,13 +39,20 @@ function deleteRemoved(target: Target): string {
 
 /** Null for a table of keys alone. */
 function updateChanged(target: Target): string | null {
-  const values = target.columns.filter(({ role }) => role !== 'key');
-  if (values.length === 0) return null;
-  const set = values.map(({ columnName }) => `${identifier(columnName)} = s.${identifier(columnName)}`);
-  const isStaged = target.isDistributed ? sameKey(target.columns) : 's.ctid = d.staged';
-  return `UPDATE ${qualified(target)} AS t SET ${set.join(', ')}
-    FROM ${DIFFERENCE} AS d, ${stageOf(target)} AS s
-    WHERE ${isRowOf(target)} AND ${isStaged} AND d.operation = 'changed'`;
+  const names = columnNames(target.columns.filter(({ role }) => role !== 'key'));
+  if (names.length === 0) return null;
+  const set = names.map((name) => `${name} = s.${name}`).join(', ');
+  const update = `UPDATE ${qualified(target)} AS t SET ${set}`;
+  if (target.isDistributed) {
+    return `${update} FROM ${DIFFERENCE} AS d, ${stageOf(target)} AS s
+      WHERE ${isRowOf(target)} AND ${sameKey(target.columns)} AND d.operation = 'changed'`;
+  }
+  // In the order of the table each of its pages is read and written once.
+  const values = names.map((name) => `staged.${name}`);
+  return `${update} FROM (SELECT d.place, ${values.join(', ')}
+      FROM ${DIFFERENCE} AS d JOIN ${stageOf(target)} AS staged ON staged.ctid = d.staged
+      WHERE d.operation = 'changed' ORDER BY d.place) AS s
+    WHERE t.ctid = s.place`;
 }
 
 /** The condition that `d` is about the row `t`. The server sends no address of a row to the node that has it. */

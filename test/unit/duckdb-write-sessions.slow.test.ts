@@ -226,4 +226,20 @@ describe('a statement that runs on all threads', () => {
     expect(await engine.rows(threadsAtWork)).toEqual([[1n, 2n]]);
     expect(await engine.rows('SELECT count(*) FROM m.t')).toEqual([[300_000n]]);
   });
+
+  it.each([1, 2, 4])(
+    'runs a statement by one of %i threads, and returns them, also after an error',
+    async (threads) => {
+      const engine = await engineOf(threads);
+      const finish = vi.spyOn(engine, 'finish');
+      await engine.runByOneThread('CREATE TABLE m.u AS SELECT * FROM m.t');
+      const set = threads === 1 ? [] : [[`SET external_threads = ${threads}`], ['SET external_threads = 1']];
+      expect(finish.mock.calls).toEqual(set);
+      await expect(engine.runByOneThread('CREATE TABLE m.v AS SELECT * FROM nothing')).rejects.toThrow(
+        'nothing',
+      );
+      expect(await engine.rows(threadsAtWork)).toEqual([[1n, BigInt(threads)]]);
+      expect(await engine.rows('SELECT count(*) FROM m.u')).toEqual([[300_000n]]);
+    },
+  );
 });

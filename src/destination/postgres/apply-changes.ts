@@ -166,6 +166,7 @@ async function stage(turn: Turn, net: NetChange, target: Target): Promise<void> 
   await turn.copy(stageWithColumns(target), {
     columns: [...values, flag],
     from: `${netRows(net)} AS net`,
+    mostRows: net.rows + net.removals,
   });
   await analyzeStage(transaction, target);
 }

@@ -33,6 +33,9 @@ const COMMIT_PATIENCE_MS = 20_000;
 /** A server that has nothing to do answers at once. */
 const END_PATIENCE_MS = 2_000;
 
+/** So much of a COPY waits at most at each step, so that its source works on while the server does, and the other way round. */
+export const COPY_BUFFER_BYTES = 1_048_576;
+
 /** For connections whose statements are small, and wait for small ones. */
 export const SMALL_ANSWER_MS = 10_000;
 /** How long a reading transaction waits where somebody keeps a table from being read: nobody does so for long on purpose. */
@@ -218,7 +221,7 @@ export class Connection implements Transaction {
 
   async copyIn(sql: string, source: Readable): Promise<number> {
     return await this.#stoppable(async (client) => {
-      const copy = client.query(copyFrom(sql));
+      const copy = client.query(copyFrom(sql, { highWaterMark: COPY_BUFFER_BYTES }));
       const copied = pipeline(source, copy);
       source.on('data', this.#noteBytes);
       await copied;

@@ -18,9 +18,9 @@ export function isSameContent(one: Content, other: Content): boolean {
   return one.rowCount === other.rowCount && one.checksum.sum === other.checksum.sum;
 }
 
-/** Returns the values of `contentAt` as SQL, from the hashes of rows: a null stands for no row. */
-export function contentOf(hash: string): string {
-  return `count(${hash}), ${sumOfHashes(hash)}, ${CHECKSUM_VERSION}`;
+/** Returns the values of `contentAt` as SQL. `rowCount` and `hash` are SQL: the number of rows, and the hash of one. */
+export function contentOf(rowCount: string, hash: string): string {
+  return `${rowCount}, ${sumOfHashes(hash)}, ${CHECKSUM_VERSION}`;
 }
 
 export function contentAt(row: Row, index: number): Content {
@@ -33,7 +33,9 @@ export async function readContent(
   table: string,
   columns: readonly HashedColumn[],
 ): Promise<Content> {
-  const [row = []] = await transaction.rows(`SELECT ${contentOf(hashOf('t', columns))} FROM ${table} AS t`);
+  const [row = []] = await transaction.rows(
+    `SELECT ${contentOf('count(*)', hashOf('t', columns))} FROM ${table} AS t`,
+  );
   return contentAt(row, 0);
 }
 

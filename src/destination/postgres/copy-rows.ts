@@ -9,8 +9,8 @@
  */
 
 import { closeSync, constants, openSync, statSync } from 'node:fs';
-import { Socket } from 'node:net';
-import { Readable } from 'node:stream';
+import { Socket, type SocketConstructorOpts } from 'node:net';
+import { Readable, type ReadableOptions } from 'node:stream';
 import type { Clock } from '../../lib/clock.ts';
 import { systemCode, systemReason } from '../../lib/files.ts';
 import type { RunProgram } from '../../lib/run-program.ts';
@@ -18,9 +18,12 @@ import { StorageError } from '../../model/errors.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { text } from '../../staging/engine/sql.ts';
 import { binaryRow, type CopiedColumn, HEADER, TRAILER } from './binary-rows.ts';
-import { SourceError, type Transaction } from './connection.ts';
+import { COPY_BUFFER_BYTES, SourceError, type Transaction } from './connection.ts';
 
 const MAKE_PIPE_MS = 10_000;
+
+/** From so many rows on it is worth while to stop DuckDB's threads. */
+const MANY_ROWS = 50_000;
 
 /** Between two readers of a pipe whose content nobody reads any more. */
 const RELEASE_EVERY_MS = 20;
@@ -76,10 +79,23 @@ export function writingEnd(path: string): Socket {
   return new Socket({ fd, readable: false, writable: true });
 }
 
+/** The types of a socket do not know that it is a stream with a buffer. */
+function readingEnd(fd: number): Socket {
+  const options: SocketConstructorOpts & Pick<ReadableOptions, 'highWaterMark'> = {
+    fd,
+    readable: true,
+    writable: false,
+    highWaterMark: COPY_BUFFER_BYTES,
+  };
+  return new Socket(options);
+}
+
 export interface CopiedRows {
   readonly columns: readonly CopiedColumn[];
   /** DuckDB's SQL after FROM. */
   readonly from: string;
+  /** At least as many as there are rows. */
+  readonly mostRows: number;
   /** Whether geometries are those of PostGIS; else they are bytes (WKB). */
   readonly hasPostgis: boolean;
   /**
@@ -102,13 +118,16 @@ export async function copyRows(
 ): Promise<number> {
   const reading = openSync(pipe.path, constants.O_RDONLY | constants.O_NONBLOCK);
   const writing = openSync(pipe.path, constants.O_WRONLY | constants.O_NONBLOCK);
-  const source = new Socket({ fd: reading, readable: true, writable: false });
+  const source = readingEnd(reading);
   const freeze = rows.isOfNewTable === true ? ', FREEZE' : '';
   const copying = transaction.copyIn(
     `COPY ${target} FROM STDIN (FORMAT binary${freeze})`,
-    Readable.from(framed(source)),
+    Readable.from(framed(source), { objectMode: false, highWaterMark: COPY_BUFFER_BYTES }),
   );
-  const written = engine.runWhileSpaceIsFree(writeRows(rows, pipe.path)).then(
+  const statement = writeRows(rows, pipe.path);
+  const isLong = rows.mostRows >= MANY_ROWS;
+  const ran = isLong ? engine.runByOneThread(statement) : engine.runWhileSpaceIsFree(statement);
+  const written = ran.then(
     () => closeSync(writing),
     (error) => {
       source.destroy(new SourceError(error));

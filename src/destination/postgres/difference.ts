@@ -63,7 +63,9 @@ export async function createDifference(transaction: Transaction, differing: Diff
   await transaction.run(`ANALYZE ${DIFFERENCE}`);
   const of = (operation: string): string => `count(*) FILTER (WHERE operation = '${operation}')`;
   const counts = [...['added', 'changed', 'removed'].map(of), 'count(*) FILTER (WHERE is_counted)'];
-  const hashes = differing.target.isNet ? ['hash_before', 'hash_staged'].map(contentOf) : [];
+  const hashes = differing.target.isNet
+    ? ['hash_before', 'hash_staged'].map((hash) => contentOf(`count(${hash})`, hash))
+    : [];
   const [row = []] = await transaction.rows(`SELECT ${[...counts, ...hashes].join(', ')} FROM ${DIFFERENCE}`);
   return {
     added: numberAt(row, 0),

@@ -54,7 +54,7 @@ export async function validateSnapshot(
   refuseUnspeakable(job, plan);
   return {
     job,
-    execute: (turn, current) => loadSnapshot(turn, { job, plan, current }),
+    execute: (turn, current) => loadSnapshot(turn, { job, plan, stated: examined.rowCount, current }),
     explain: (examiner, error) =>
       explainFailure(examiner, { job, plan }, error, (other) =>
         explained(examiner, { job, plan }, other, place),
@@ -74,20 +74,17 @@ function refuseUnspeakable(job: SnapshotJob, plan: TablePlan): void {
 interface Loading {
   readonly job: SnapshotJob;
   readonly plan: TablePlan;
+  /** The rows of the files, as their footers state. */
+  readonly stated: number;
   readonly current: Current;
 }
 
-async function loadSnapshot(
-  turn: Turn,
-  { job, plan, current }: Loading,
-): Promise<CatalogEntry | Awaiting | null> {
+async function loadSnapshot(turn: Turn, loading: Loading): Promise<CatalogEntry | Awaiting | null> {
+  const { job, plan, current } = loading;
   if (!isPlannedFrom(current.live, job.plannedFrom)) return null;
   const { found } = current;
   const place = await newPlace(turn, job, current);
-  const loaded =
-    found === null
-      ? await make(turn, { job, plan, current })
-      : await edit(turn, { job, plan, current }, found);
+  const loaded = found === null ? await make(turn, loading) : await edit(turn, loading, found);
   if ('kind' in loaded) return loaded;
   const { appliedAt } = turn;
   const { columns } = plan;
@@ -104,13 +101,13 @@ interface Loaded extends Content {
 }
 
 /** Nobody sees the table before the end of the transaction, so it is filled before it gets its key and its indexes. */
-async function make(turn: Turn, { job, plan, current }: Loading): Promise<Loaded | Awaiting> {
+async function make(turn: Turn, { job, plan, stated, current }: Loading): Promise<Loaded | Awaiting> {
   const { transaction, postgis } = turn;
   const table = qualified(current);
   await transaction.run(createTable(current, plan.columns, postgis));
   const list = plan.columns.map(({ columnName }) => identifier(columnName)).join(', ');
   // Citus passes the rows of a distributed table on to its node, and freezes none.
-  await turn.copy(`${table} (${list})`, { ...copied(plan), isOfNewTable: !current.isDistributed });
+  await turn.copy(`${table} (${list})`, { ...copied(plan, stated), isOfNewTable: !current.isDistributed });
   const content = await readContent(transaction, table, plan.columns);
   refuseOtherCount(job, content.rowCount);
   await giveKey(turn, job, current, plan.columns, content.rowCount);
@@ -142,7 +139,7 @@ export async function finishTable(
 
 async function edit(
   turn: Turn,
-  { job, plan, current }: Loading,
+  { job, plan, stated, current }: Loading,
   found: FoundTable,
 ): Promise<Loaded | Awaiting> {
   const { transaction, postgis, indexes } = turn;
@@ -152,7 +149,7 @@ async function edit(
   const target = { schemaName, tableName, isDistributed, columns, isNet: false };
   const stage = stageOf(target);
   await makeStage(transaction, target, postgis);
-  await turn.copy(stageWithColumns(target), copied(plan));
+  await turn.copy(stageWithColumns(target), copied(plan, stated));
   const staged = await readContent(transaction, stage, columns);
   refuseOtherCount(job, staged.rowCount);
   await proveKeys(transaction, job, stage, columns, staged.rowCount);
@@ -183,8 +180,9 @@ function proveEqual(named: Named, content: Content, staged: Content): void {
   if (!isSameContent(content, staged)) throw rowsAltered(named);
 }
 
-function copied(plan: TablePlan) {
+function copied(plan: TablePlan, mostRows: number) {
   return {
+    mostRows,
     columns: plan.columns.map((column) => ({
       value: `rows.${identifier(column.columnName)}`,
       type: column.type,

@@ -22,13 +22,13 @@ export async function stageContent(
   target: Target,
   columns: readonly ObservedColumn[],
   content: VersionContent,
-  { select }: ContentRows,
+  { select, mostRows }: ContentRows,
 ): Promise<Content> {
   await makeStage(transaction, target, postgis);
   const copied = columns.map((column, position) => {
     return { value: `rows.${netColumn(position)}`, type: column.type, srid: sridOfColumn(column) };
   });
-  await copy(stageWithColumns(target), { columns: copied, from: `(${select}) AS rows` });
+  await copy(stageWithColumns(target), { columns: copied, from: `(${select}) AS rows`, mostRows });
   const staged = await readContent(transaction, stageOf(target), target.columns);
   const keys = await countKeys(transaction, target);
   proveExpected(content, { rowCount: staged.rowCount, ...(keys ?? everyRow(staged)) });

@@ -164,6 +164,20 @@ export class Engine {
     await this.#guarded(sql, async () => {});
   }
 
+  /**
+   * `runWhileSpaceIsFree` for a statement that is the work of one thread. DuckDB's threads are stopped meanwhile: when one of them took
+   * the work, the calling thread would spin until its end.
+   * @throws DuckDbError
+   */
+  async runByOneThread(sql: string): Promise<void> {
+    if (this.threads === 1) return await this.runWhileSpaceIsFree(sql);
+    await this.finish(`SET external_threads = ${this.threads}`);
+    const [ran] = await Promise.allSettled([this.runWhileSpaceIsFree(sql)]);
+    const [back] = await Promise.allSettled([this.finish('SET external_threads = 1')]);
+    if (ran.status === 'rejected') throw ran.reason;
+    if (back.status === 'rejected') throw back.reason;
+  }
+
   /** Runs statements that write what can be done without: only where the reserve is free, and while it is. @throws DuckDbError */
   async runWithinReserve(statements: readonly string[]): Promise<void> {
     if (statements.length > 0) await this.#guarded(statements.join(';\n'), refuseIfFilled);

@@ -258,21 +258,21 @@ const JSON_WITH_NUL: Unstorable = {
   what: 'a NUL character',
   condition: (value) => `contains(${value}::VARCHAR, ${text('\\u0000')})`,
 };
-const LATE_DATE: Unstorable = {
+const DATE_OUT_OF_RANGE: Unstorable = {
   what: 'a date before 4714-11-24 BC or after 5874897-12-31',
   condition: (value) =>
     `isfinite(${value}) AND ${value} NOT BETWEEN DATE '4714-11-24 (BC)' AND DATE '5874897-12-31'`,
 };
-const EARLY_TIME: Unstorable = {
+const TIME_OUT_OF_RANGE: Unstorable = {
   what: 'a time before 4714-11-24 BC',
   condition: (value) => `isfinite(${value}) AND ${value} < TIMESTAMPTZ '4714-11-24 (BC) 00:00:00+00'`,
 };
 
-/** The columns that may hold a value which the server refused with a code, and the value. */
+/** By the code of the server's refusal: which values it refuses, in columns of which types. */
 const UNSTORABLE: ReadonlyMap<string | null, Partial<Record<ColumnType, Unstorable>>> = new Map([
   ['22021', { string: TEXT_WITH_NUL }],
   ['22P05', { json: JSON_WITH_NUL }],
-  ['22008', { date: LATE_DATE, timestamp: EARLY_TIME }],
+  ['22008', { date: DATE_OUT_OF_RANGE, timestamp: TIME_OUT_OF_RANGE }],
 ]);
 
 async function explained(

@@ -15,7 +15,7 @@ import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 /** The columns that every table has. */
 const SYSTEM_COLUMNS: ReadonlySet<string> = new Set(['ctid', 'tableoid', 'xmin', 'xmax', 'cmin', 'cmax']);
 const DIGEST_DIGITS = 8;
-/** A table of the server has at most 1,600, and an undo log five of its own beside them. */
+/** A table of the server has at most 1,600, and an undo log and a difference have five of their own beside them. */
 export const MAX_COLUMNS = 1_595;
 
 /** Returns the columns with possible names. `kept` are the columns of the table that is there. */

@@ -21,7 +21,8 @@ import { differs } from './types.ts';
 
 /**
  * Its columns: `operation`, `place` and `staged` (addresses), `is_counted`, and `v0`, `v1`, … in the order of the table's columns; of a
- * net change also `hash_before` and `hash_staged`, null where there is no row.
+ * net change also `hashes`, of the row before and of the staged one, null where there is none: five beside those of the table, which the
+ * greatest number of columns leaves.
  */
 export const DIFFERENCE = identifier('feed-sync: difference');
 
@@ -64,7 +65,7 @@ export async function createDifference(transaction: Transaction, differing: Diff
   const of = (operation: string): string => `count(*) FILTER (WHERE operation = '${operation}')`;
   const counts = [...['added', 'changed', 'removed'].map(of), 'count(*) FILTER (WHERE is_counted)'];
   const hashes = differing.target.isNet
-    ? ['hash_before', 'hash_staged'].map((hash) => contentOf(`count(${hash})`, hash))
+    ? ['hashes[1]', 'hashes[2]'].map((hash) => contentOf(`count(${hash})`, hash))
     : [];
   const [row = []] = await transaction.rows(`SELECT ${[...counts, ...hashes].join(', ')} FROM ${DIFFERENCE}`);
   return {
@@ -113,7 +114,7 @@ function selectDifference(differing: Differing): string {
 function selectNetHashes(differing: Differing): string {
   const { columns } = differing.target;
   const before = hasAll(differing) ? `CASE WHEN t.ctid IS NOT NULL THEN ${hashOf('t', columns)} END` : 'NULL';
-  return `${before}::numeric AS hash_before, CASE WHEN s.${IS_PRESENT} THEN ${hashOf('s', columns)} END AS hash_staged`;
+  return `ARRAY[${before}::numeric, CASE WHEN s.${IS_PRESENT} THEN ${hashOf('s', columns)} END] AS hashes`;
 }
 
 function nameBefore({ columnName, type }: PlannedColumn, known: ReadonlySet<string>): string {

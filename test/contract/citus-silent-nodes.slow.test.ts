@@ -3,17 +3,26 @@
  * statements that take all nodes, of work beside commits. Skipped where Citus is not installed.
  */
 
-import { describe, expect, it } from 'vitest';
+import process from 'node:process';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Comparer } from '../../src/destination/comparer.ts';
+import { openPostgresComparer } from '../../src/destination/postgres/compare-table.ts';
 import type { PostgresOptions } from '../../src/destination/postgres/destination.ts';
+import { openPostgresReader } from '../../src/destination/postgres/reader.ts';
+import type { DestinationReader } from '../../src/destination/reader.ts';
+import { present } from '../../src/lib/assert.ts';
 import { systemClock } from '../../src/lib/clock.ts';
+import { runProgram } from '../../src/lib/run-program.ts';
+import { Secret } from '../../src/lib/secret.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
 import { citusOfTests, HAS_CITUS, OHIO, schemaOf, TEXAS } from '../support/citus-states.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
 import { ENROLMENT, errorOf } from '../support/mirror-at-work.ts';
 import { eventually } from '../support/patience.ts';
 import { PEOPLE, THREE_PEOPLE } from '../support/people.ts';
-import { databaseAtWork } from '../support/postgres-destination.ts';
+import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
 import { proxiedStatesIn } from '../support/proxied-citus.ts';
+import { contentFrom } from '../support/repairing.ts';
 
 const COMMITTED = { kind: 'committed' };
 const NEW_MEXICO = 'us-nm-parcels';
@@ -22,8 +31,9 @@ const EVEN_MORE = [...MORE, [5, 'five']] as const;
 const COUNT = 'SELECT (SELECT count(*) FROM us_tx.us_tx_parcels), (SELECT count(*) FROM us_oh.us_oh_parcels)';
 
 /** Nodes are asked at once, and one that gave no answer is asked again after seconds. */
+const HURRIED_CLOCK = { ...systemClock, monotonicMs: () => 10 * systemClock.monotonicMs() };
 const HURRIED: Partial<PostgresOptions> = {
-  clock: { ...systemClock, monotonicMs: () => 10 * systemClock.monotonicMs() },
+  clock: HURRIED_CLOCK,
   leaseMs: 3_000,
   lockWaitMs: 30_000,
 };
@@ -75,4 +85,51 @@ describe.skipIf(!HAS_CITUS)('silent nodes of Citus', () => {
     proxy.restore();
     await eventually(async () => expect(await second.load(mexico)).toMatchObject(COMMITTED));
   });
+
+  it('F74 a reader whose node falls silent while it reads is told so, and others read on', async () => {
+    const { world, ohio, proxyOf } = await proxiedStatesIn(cluster(), HURRIED);
+    const counting = await hurriedReader(world.address);
+    const sizing = await hurriedReader(world.address);
+    const counted = (ids: readonly string[]) => counting.count(ids, () => false);
+    expect(await counted([TEXAS, OHIO])).toHaveLength(2);
+    expect(await sizing.count([OHIO], () => false)).toHaveLength(1);
+    const comparer = await hurriedComparer(world);
+    const content = await contentFrom(ohio.newest(), ohio, world);
+    const compared = async () => await comparer.compare(await world.observed(OHIO), content, () => {});
+    expect(await compared()).toMatchObject({ kind: 'equal' });
+    const proxy = await proxyOf('us_oh');
+    proxy.lose();
+    const size = sizing.bytes?.();
+    await expect(counted([OHIO])).rejects.toMatchObject({ code: 'destination_unavailable' });
+    await expect(counted([TEXAS, OHIO])).rejects.toMatchObject({ code: 'destination_unavailable' });
+    expect(await counted([TEXAS])).toHaveLength(1);
+    await expect(compared()).rejects.toMatchObject({ code: 'destination_unavailable' });
+    expect(await size).toBeNull();
+    proxy.restore();
+    await eventually(async () => expect(await counted([TEXAS, OHIO])).toHaveLength(2));
+    expect(await compared()).toMatchObject({ kind: 'equal' });
+  });
 });
+
+async function hurriedReader(address: string): Promise<DestinationReader> {
+  const options = { url: new Secret(address), clock: HURRIED_CLOCK };
+  const reader = present(await openPostgresReader(options), 'the catalog is there');
+  onTestFinished(() => reader.close());
+  return reader;
+}
+
+async function hurriedComparer({ address, folder }: DatabaseAtWork): Promise<Comparer> {
+  const comparer = await openPostgresComparer({
+    url: new Secret(address),
+    directory: folder,
+    memoryLimitBytes: 500_000_000,
+    threads: 1,
+    reserveBytes: 0,
+    runProgram,
+    programPath: process.env['PATH'] ?? '',
+    clock: HURRIED_CLOCK,
+    signal: new AbortController().signal,
+  });
+  onTestFinished(() => comparer.close());
+  return comparer;
+}

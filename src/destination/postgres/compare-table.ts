@@ -26,13 +26,14 @@ import { MAX_KEY_CHARACTERS } from '../judge-commit.ts';
 import { refuseUnended, UnendedCommitError } from './catalog/distributed.ts';
 import { qualified } from './catalog/names.ts';
 import { readCurrent } from './catalog/observed-state.ts';
-import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
+import { Connection, OF_READER, type Transaction } from './connection.ts';
 import { isSameContent, readContent } from './content.ts';
 import { makePipe, type Pipe } from './copy-rows.ts';
 import { strayOf } from './count-tables.ts';
 import { createDifference, DIFFERENCE, lowestKeys } from './difference.ts';
 import { destinationError } from './errors.ts';
 import { copyInto } from './job.ts';
+import { type NodeWatch, watchReader } from './node-watch.ts';
 import { readServer } from './server.ts';
 import { stageOf, type Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
@@ -56,7 +57,7 @@ export interface PostgresComparerOptions {
 /** Opens a comparer. @throws DestinationError, StorageError */
 export async function openPostgresComparer(options: PostgresComparerOptions): Promise<Comparer> {
   const { url, directory, clock, signal } = options;
-  const connection = new Connection({ url, clock, signal, lockWaitMs: READER_LOCK_WAIT_MS });
+  const connection = new Connection({ url, clock, signal, ...OF_READER });
   await using opened = new AsyncDisposableStack();
   opened.defer(() => connection.close());
   const place = placeOfDatabase(url);
@@ -76,7 +77,8 @@ export async function openPostgresComparer(options: PostgresComparerOptions): Pr
       guard: { folders: [directory], reserveBytes: options.reserveBytes, clock },
     });
     opened.move();
-    return new DatabaseComparer({ place, directory, connection, postgis, pipe, engine });
+    const nodes = watchReader(connection, options);
+    return new DatabaseComparer({ place, directory, connection, nodes, postgis, pipe, engine });
   } catch (error) {
     throw destinationError(error, place);
   }
@@ -86,6 +88,8 @@ interface Opened {
   readonly place: string;
   readonly directory: string;
   readonly connection: Connection;
+  /** Null without Citus. */
+  readonly nodes: NodeWatch | null;
   readonly postgis: Postgis | null;
   readonly pipe: Pipe;
   readonly engine: Engine;
@@ -103,12 +107,13 @@ class DatabaseComparer implements Comparer {
     content: VersionContent,
     onRead: (rows: number) => void,
   ): Promise<ContentComparison> {
-    const { engine, connection, postgis, place, directory: path } = this.#opened;
+    const { engine, connection, nodes, postgis, place, directory: path } = this.#opened;
     try {
       const rows = await examineContent(engine, content, table);
       const compared = (transaction: Transaction) => this.#compare(transaction, table, content, rows);
       const options = { isSnapshot: true, isDiscarded: true, searchPath: searchPath(postgis) };
-      const comparison = await connection.transaction(compared, options);
+      const comparing = () => connection.transaction(compared, options);
+      const comparison = await (nodes === null ? comparing() : nodes.duringAlone(comparing));
       onRead(table.rowCount);
       return comparison;
     } catch (error) {
@@ -133,8 +138,9 @@ class DatabaseComparer implements Comparer {
     content: VersionContent,
     rows: ContentRows,
   ): Promise<ContentComparison> {
-    const { engine, pipe, postgis } = this.#opened;
+    const { engine, pipe, postgis, nodes } = this.#opened;
     const { datasetId, tableName, columns } = table;
+    await nodes?.begin(transaction, table.schemaName);
     const current = await readCurrent(transaction, datasetId, postgis);
     const { live, found, recordedColumns, checksum, schemaName, isDistributed } = current;
     if (live === null || !isPlannedFrom(live, table) || (await isUnended(transaction, live)))

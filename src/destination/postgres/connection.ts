@@ -39,7 +39,11 @@ export const COPY_BUFFER_BYTES = 1_048_576;
 /** For connections whose statements are small, and wait for small ones. */
 export const SMALL_ANSWER_MS = 10_000;
 /** How long a reading transaction waits where somebody keeps a table from being read: nobody does so for long on purpose. */
-export const READER_LOCK_WAIT_MS = 10_000;
+const READER_LOCK_WAIT_MS = 10_000;
+/** A server rolls back at once, unless a node of Citus has fallen silent. */
+const READER_ROLL_BACK_MS = 10_000;
+/** For connections that only read. */
+export const OF_READER = { lockWaitMs: READER_LOCK_WAIT_MS, rollBackMs: READER_ROLL_BACK_MS };
 
 export interface ConnectionOptions extends Waits {
   /** `postgres://…`, with the password. */
@@ -48,6 +52,8 @@ export interface ConnectionOptions extends Waits {
   readonly signal?: AbortSignal;
   /** Called before a statement. Rejects where it would wait without end. */
   readonly beforeStatement?: (sql: string) => Promise<void>;
+  /** A ROLLBACK that has no answer after so long closes the connection; without it, it is waited for. */
+  readonly rollBackMs?: number;
   readonly clock: Clock;
 }
 
@@ -309,7 +315,9 @@ export class Connection implements Transaction {
     const client = this.#client;
     this.#isInTransaction = false;
     try {
-      await this.#answered(client, CANCEL_PATIENCE_MS, async () => client?.query('ROLLBACK'));
+      const { rollBackMs } = this.#options;
+      const rollBack = rollBackMs === undefined ? 'ROLLBACK' : answeredWithin(rollBackMs, 'ROLLBACK');
+      await this.#answered(client, CANCEL_PATIENCE_MS, async () => client?.query(rollBack));
       // Behind a pooler the process may serve another program from now on.
       this.#backend = null;
     } catch {

@@ -15,16 +15,25 @@ import { type Postgis, shownTypeName } from './types.ts';
 /** The longest part of a key value that is shown, in characters. */
 const MAX_SHOWN_VALUE = 200;
 
-/** Counts those of the given datasets that have a table, in order. Asks `isEnough` after each; counts at least one. */
+/** Tables that are read one after another. */
+export interface InTurn {
+  /** Called before each table, because its node may not answer. */
+  readonly before: (table: Named) => Promise<void>;
+  /** Asked after each table: at least one is read. */
+  readonly isEnough: () => boolean;
+}
+
+/** Counts those of the given datasets that have a table, in order. */
 export async function countDatasets(
   transaction: Transaction,
   postgis: Postgis | null,
   datasetIds: readonly string[],
-  isEnough: () => boolean,
+  { before, isEnough }: InTurn,
 ): Promise<readonly CountedDataset[]> {
   const tables = await readTables(transaction, datasetIds);
   const counted: CountedDataset[] = [];
   for (const { observed, checksum } of datasetIds.flatMap((id) => tables.get(id) ?? [])) {
+    await before(observed);
     const table = await countOne(transaction, postgis, observed, checksum);
     await refuseUnended(transaction, observed);
     counted.push({ observed, table, damage: null });

@@ -13,7 +13,7 @@ import {
   LIVE_SCHEMA,
 } from './catalog/names.ts';
 import { hasCatalog } from './catalog/observed-state.ts';
-import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
+import { Connection, OF_READER, type Transaction } from './connection.ts';
 import { destinationError } from './errors.ts';
 import { readServer, type Server } from './server.ts';
 
@@ -69,7 +69,7 @@ export interface Blocker {
 /** Examines a server. @throws DestinationError, ConfigurationError */
 export async function examineServer(options: ExamineOptions): Promise<ExaminedServer> {
   const { url, clock, readers } = options;
-  const connection = new Connection({ ...options, lockWaitMs: READER_LOCK_WAIT_MS });
+  const connection = new Connection({ ...options, ...OF_READER });
   try {
     return await connection.transaction(
       async (transaction) => {

@@ -26,6 +26,8 @@ const RECOVER_PATIENCE_MS = 10_000;
 const TAKES_ALL = /^\s*(?:(?:CREATE|ALTER|DROP|GRANT|REVOKE)\b(?! TEMP)|SELECT citus_schema_)/;
 const ALL_NODES = `SELECT nodename::text, nodeport FROM pg_catalog.pg_dist_node
   WHERE isactive AND noderole = 'primary' AND groupid <> 0 ORDER BY nodeid`;
+/** So often a transaction is looked at beside which nobody else calls `check`. */
+const CHECK_EVERY_MS = 2_000;
 /** A node that is busy answers late once. */
 const MAX_UNANSWERED = 2;
 
@@ -92,6 +94,25 @@ export class NodeWatch {
       return await work();
     } finally {
       this.end();
+    }
+  }
+
+  /** Watches a reader's transaction: beside it nobody else calls `check`. */
+  async duringAlone<T>(work: () => Promise<T>): Promise<T> {
+    const ended = new AbortController();
+    const checks = this.#checkUntil(ended.signal);
+    try {
+      return await this.during(work);
+    } finally {
+      ended.abort();
+      await checks;
+    }
+  }
+
+  async #checkUntil(ended: AbortSignal): Promise<void> {
+    while (!ended.aborted) {
+      await this.#options.clock.sleep(CHECK_EVERY_MS, ended).catch(() => {});
+      if (!ended.aborted) void this.check();
     }
   }
 
@@ -200,6 +221,15 @@ export class NodeWatch {
       await connection.close();
     }
   }
+}
+
+/** Returns the watch over the transactions of a connection that only reads; null where there is no Citus. */
+export function watchReader(
+  connection: Connection,
+  { url, clock }: Omit<NodeWatchOptions, 'giveUp'>,
+): NodeWatch | null {
+  if (!connection.isCitus) return null;
+  return new NodeWatch({ url, clock, giveUp: (error) => connection.giveUp(error) });
 }
 
 function nameOf({ host, port }: Node): string {

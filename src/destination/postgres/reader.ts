@@ -2,7 +2,7 @@
 
 import type { Clock } from '../../lib/clock.ts';
 import { placeOfDatabase, type Secret } from '../../lib/secret.ts';
-import { BusyError, FeedSyncError, UsageError } from '../../model/errors.ts';
+import { BusyError, FeedSyncError, InterruptedError, UsageError } from '../../model/errors.ts';
 import type { PastCommit, PastState } from '../../model/past-states.ts';
 import { identifier, integer, numberAt, textAt } from '../../staging/engine/sql.ts';
 import { compareStates, diffResult, simulateRollback } from '../catalog/compare-states.ts';
@@ -25,13 +25,15 @@ import {
   hasCitus,
   readLiveSchemas,
   readMeta,
+  readTables,
   readWithMissing,
 } from './catalog/observed-state.ts';
 import { FORMAT_VERSION, selectBytes } from './catalog/schema.ts';
-import { Connection, READER_LOCK_WAIT_MS, type Transaction } from './connection.ts';
-import { countDatasets } from './count-tables.ts';
+import { Connection, OF_READER, type Transaction } from './connection.ts';
+import { countDatasets, type InTurn } from './count-tables.ts';
 import { destinationError, diagnose, isOfNode, PostgresError, sentence } from './errors.ts';
 import { readHolder } from './lease.ts';
+import { type NodeWatch, watchReader } from './node-watch.ts';
 import { showAsOf } from './past/as-of.ts';
 import { countDiff, selectDiff } from './past/diff.ts';
 import { pastCatalog, readPastLogs } from './past/past-logs.ts';
@@ -43,6 +45,8 @@ import { readUnions } from './unions.ts';
 
 /** A statement of `query` is ended after so long. */
 const MAX_QUERY_MS = 600_000;
+/** The size of the tables is not waited for any longer: a node may have fallen silent. */
+const MAX_SIZE_MS = 30_000;
 /** Rows fetched at once. */
 const ROWS_AT_ONCE = 1_000;
 
@@ -55,7 +59,7 @@ export interface PostgresReaderOptions {
 
 /** Returns null when the database has no catalog yet. @throws DestinationError, ConfigurationError */
 export async function openPostgresReader(options: PostgresReaderOptions): Promise<DestinationReader | null> {
-  const connection = new Connection({ ...options, lockWaitMs: READER_LOCK_WAIT_MS });
+  const connection = new Connection({ ...options, ...OF_READER });
   const place = placeOfDatabase(options.url);
   try {
     const found = await connection.transaction(
@@ -68,7 +72,8 @@ export async function openPostgresReader(options: PostgresReaderOptions): Promis
     );
     if (found !== null) {
       connection.noteCitus(found.citus !== null);
-      return new PostgresReader(connection, place, found.postgis, options.clock);
+      const nodes = watchReader(connection, options);
+      return new PostgresReader({ connection, place, postgis: found.postgis, nodes, clock: options.clock });
     }
   } catch (error) {
     await connection.close();
@@ -78,16 +83,27 @@ export async function openPostgresReader(options: PostgresReaderOptions): Promis
   return null;
 }
 
+interface Opened {
+  readonly connection: Connection;
+  readonly place: string;
+  readonly postgis: Postgis | null;
+  /** Null without Citus. */
+  readonly nodes: NodeWatch | null;
+  readonly clock: Clock;
+}
+
 class PostgresReader implements DestinationReader {
   readonly #connection: Connection;
   readonly #place: string;
   readonly #postgis: Postgis | null;
+  readonly #nodes: NodeWatch | null;
   readonly #clock: Clock;
 
-  constructor(connection: Connection, place: string, postgis: Postgis | null, clock: Clock) {
+  constructor({ connection, place, postgis, nodes, clock }: Opened) {
     this.#connection = connection;
     this.#place = place;
     this.#postgis = postgis;
+    this.#nodes = nodes;
     this.#clock = clock;
   }
 
@@ -100,17 +116,21 @@ class PostgresReader implements DestinationReader {
   }
 
   count(datasetIds: readonly string[], isEnough: () => boolean): Promise<readonly CountedDataset[]> {
-    return this.#ended((transaction) => countDatasets(transaction, this.#postgis, datasetIds, isEnough));
+    return this.#ended((transaction) =>
+      countDatasets(transaction, this.#postgis, datasetIds, this.#inTurn(transaction, isEnough)),
+    );
   }
 
-  /** A node of Citus that is missing says nothing of its tables, and the catalog all the same. */
+  /** A node of Citus that is missing, or silent, says nothing of its tables, and the catalog all the same. */
   async bytes(): Promise<number | null> {
     try {
-      return await this.#reading(async (transaction) =>
-        numberAt((await transaction.rows(selectBytes(await hasCitus(transaction))))[0] ?? [], 0),
-      );
+      return await this.#reading(async (transaction) => {
+        const isCitus = await hasCitus(transaction);
+        if (isCitus) await transaction.run(`SET LOCAL statement_timeout = ${MAX_SIZE_MS}`);
+        return numberAt((await transaction.rows(selectBytes(isCitus)))[0] ?? [], 0);
+      });
     } catch (error) {
-      if (isOfNode(error)) return null;
+      if (isOfNode(error) || error instanceof InterruptedError) return null;
       throw error;
     }
   }
@@ -152,15 +172,19 @@ class PostgresReader implements DestinationReader {
   }
 
   comparePast(tables: PastTables, isEnough: () => boolean): Promise<ComparedPast> {
-    return this.#reading((transaction) => comparePastTables(transaction, this.#postgis, tables, isEnough));
+    return this.#reading((transaction) =>
+      comparePastTables(transaction, this.#postgis, tables, this.#inTurn(transaction, isEnough)),
+    );
   }
 
   async simulateRollback(datasetId: string, state: PastState): Promise<SimulatedRollback> {
-    return await this.#reading((transaction) =>
-      simulateRollback(pastCatalog(transaction, this.#postgis), datasetId, state, (compared) =>
+    return await this.#reading(async (transaction) => {
+      const table = (await readTables(transaction, [datasetId])).get(datasetId)?.observed;
+      if (table !== undefined) await this.#nodes?.begin(transaction, table.schemaName);
+      return await simulateRollback(pastCatalog(transaction, this.#postgis), datasetId, state, (compared) =>
         countDiff(transaction, compared),
-      ),
-    );
+      );
+    });
   }
 
   async query(sql: string, asOf?: Date): Promise<QueryResult> {
@@ -270,7 +294,15 @@ class PostgresReader implements DestinationReader {
   /** All statements see one state: what the catalog says of a table, and its rows. */
   async #reading<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     const options = { isReadOnly: true, isSnapshot: true, searchPath: searchPath(this.#postgis) };
-    return await this.#translated(this.#connection.transaction(work, options));
+    const reading = () => this.#connection.transaction(work, options);
+    return await this.#translated(this.#nodes === null ? reading() : this.#nodes.duringAlone(reading));
+  }
+
+  #inTurn(transaction: Transaction, isEnough: () => boolean): InTurn {
+    return {
+      isEnough,
+      before: async ({ schemaName }) => await this.#nodes?.begin(transaction, schemaName),
+    };
   }
 
   /** Reads again where a node has not ended a commit yet. @throws DestinationError where it does not for long */

@@ -41,15 +41,16 @@ function deleteRemoved(target: Target): string {
 function updateChanged(target: Target): string | null {
   const names = columnNames(target.columns.filter(({ role }) => role !== 'key'));
   if (names.length === 0) return null;
-  const set = names.map((name) => `${name} = s.${name}`).join(', ');
-  const update = `UPDATE ${qualified(target)} AS t SET ${set}`;
+  const update = (values: readonly string[]): string =>
+    `UPDATE ${qualified(target)} AS t SET ${names.map((name, index) => `${name} = s.${values[index]}`).join(', ')}`;
   if (target.isDistributed) {
-    return `${update} FROM ${DIFFERENCE} AS d, ${stageOf(target)} AS s
+    return `${update(names)} FROM ${DIFFERENCE} AS d, ${stageOf(target)} AS s
       WHERE ${isRowOf(target)} AND ${sameKey(target.columns)} AND d.operation = 'changed'`;
   }
-  // In the order of the table each of its pages is read and written once.
-  const values = names.map((name) => `staged.${name}`);
-  return `${update} FROM (SELECT d.place, ${values.join(', ')}
+  // In the order of the table each of its pages is read and written once. A column may be called as the address is.
+  const values = names.map((_, index) => `v${index}`);
+  const staged = names.map((name, index) => `staged.${name} AS ${values[index]}`);
+  return `${update(values)} FROM (SELECT d.place, ${staged.join(', ')}
       FROM ${DIFFERENCE} AS d JOIN ${stageOf(target)} AS staged ON staged.ctid = d.staged
       WHERE d.operation = 'changed' ORDER BY d.place) AS s
     WHERE t.ctid = s.place`;

@@ -352,15 +352,18 @@ export function replaceFunctions(log: Log, postgis: Postgis | null): readonly st
   });
 }
 
-/** A state from before the log begins is not known, and none where entries are missing. */
+/**
+ * A state from before the log begins is not known, and none where entries are missing. The columns are variables of the body, by any
+ * name: its queries are texts, which see none of them.
+ */
 function functionBody(log: Log, isLater: string, first: string): string {
   const { logName } = log;
   const unlisted = `feed_sync.history_logs does not list the undo log ${shownLog(logName)}: its states are not known.`;
-  return `#variable_conflict use_column
-DECLARE log record; entries bigint;
+  const selectLog = `SELECT * FROM ${catalogTable('history_logs')} WHERE log_name = ${text(logName)}`;
+  return `DECLARE log record; entries bigint;
 BEGIN
-  SELECT * INTO log FROM ${catalogTable('history_logs')} WHERE log_name = ${text(logName)};
-  IF NOT FOUND THEN
+  EXECUTE ${text(selectLog)} INTO log;
+  IF log.log_name IS NULL THEN
     RAISE EXCEPTION USING MESSAGE = ${text(unlisted)};
   END IF;
   IF $1 < ${first} THEN

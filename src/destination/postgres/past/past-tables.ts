@@ -33,6 +33,7 @@ import {
 import { milliseconds } from '../catalog/schema.ts';
 import type { Transaction } from '../connection.ts';
 import { readContent } from '../content.ts';
+import type { InTurn } from '../count-tables.ts';
 import { isSameType, readFound } from '../tables.ts';
 import type { Postgis } from '../types.ts';
 import { closeLog, createLog, dropLog, namesInHistory, recordEntries, replaceRemains } from './history.ts';
@@ -42,11 +43,12 @@ export async function comparePastTables(
   transaction: Transaction,
   postgis: Postgis | null,
   { datasetIds, skipped }: PastTables,
-  isEnough: () => boolean,
+  { before, isEnough }: InTurn,
 ): Promise<ComparedPast> {
   const tables = (await readPastTables(transaction, datasetIds)).slice(skipped);
   const compared: ComparedPastTable[] = [];
   for (const table of tables) {
+    await before(namedIn(table));
     compared.push(await comparePastTable(transaction, postgis, table));
     if (isEnough()) break;
   }

@@ -124,6 +124,8 @@ export interface Opened {
   readonly nodes: NodeWatch | null;
   readonly pipe: Pipe;
   readonly validating: Engine;
+  /** Reads changes ahead beside a validation; null where the memory is too small for it. */
+  readonly readingAhead: Engine | null;
   readonly writing: Engine;
 }
 
@@ -151,11 +153,11 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     this.requests = new DatabaseRequests({ url, clock }, opened.lease);
     this.#besideJobs = new BesideJobs({ url, clock });
     this.candidates = new DatabaseCandidates(this.#besideJobs, opened.lease);
-    const { place, validating } = opened;
+    const { place, validating, readingAhead } = opened;
     const validate = (engine: Engine, job: WriteJob) => validateJob(engine, job, place);
     const validateTogether = (engine: Engine, jobs: readonly ChangesJob[]) =>
       validateChangesTogether(engine, jobs, place);
-    this.#validation = new Validation({ validate, validateTogether }, validating, null);
+    this.#validation = new Validation({ validate, validateTogether }, validating, readingAhead);
   }
 
   has(): Promise<ObservedState> {

@@ -58,7 +58,7 @@ export async function openPostgres(
       options.programPath,
       clock,
     );
-    const { validating, writing } = openEngines(options, opened);
+    const engines = openEngines(options, opened);
     const isCitus = citus !== null;
     if (isCitus) nodes = new NodeWatch({ url, clock, giveUp: (error) => connection.giveUp(error) });
     const { givenUp } = connection;
@@ -81,8 +81,7 @@ export async function openPostgres(
       postgis,
       nodes,
       pipe,
-      validating,
-      writing,
+      ...engines,
     });
   } catch (error) {
     throw destinationError(error, place);
@@ -108,12 +107,17 @@ async function grant(
   }
 }
 
+/** What reading changes ahead takes at the most, beside as much for the validation. */
+const READING_AHEAD_BYTES = 512_000_000;
+
 /** The engines that read files and write rows: they are closed with `opened`. */
 function openEngines(
   options: PostgresOptions,
   opened: AsyncDisposableStack,
-): Pick<Opened, 'validating' | 'writing'> {
+): Pick<Opened, 'validating' | 'readingAhead' | 'writing'> {
   const { dataDirectory, exportFolder = null, clock, signal } = options;
+  const halfBytes = options.memoryLimitBytes / 2;
+  const readsAhead = halfBytes >= 2 * READING_AHEAD_BYTES;
   const engineOptions = {
     directories: [
       dataDirectory,
@@ -121,24 +125,30 @@ function openEngines(
       ...(exportFolder === null ? [] : [exportFolder]),
     ],
     guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
-    memoryLimitBytes: options.memoryLimitBytes / 2,
     clock,
     ...(signal === undefined ? {} : { signal }),
   };
-  const validating = new Engine({
-    ...engineOptions,
-    threads: 1,
-    temporaryDirectory: temporaryDirectory(dataDirectory, 'validating'),
-  });
-  opened.defer(() => validating.close());
+  const examiner = (purpose: 'validating' | 'reading-ahead', memoryLimitBytes: number): Engine => {
+    const engine = new Engine({
+      ...engineOptions,
+      memoryLimitBytes,
+      threads: 1,
+      temporaryDirectory: temporaryDirectory(dataDirectory, purpose),
+    });
+    opened.defer(() => engine.close());
+    return engine;
+  };
+  const validating = examiner('validating', readsAhead ? halfBytes - READING_AHEAD_BYTES : halfBytes);
+  const readingAhead = readsAhead ? examiner('reading-ahead', READING_AHEAD_BYTES) : null;
   const writing = new Engine({
     ...engineOptions,
+    memoryLimitBytes: halfBytes,
     threads: options.threads,
     inAnyOrder: true,
     temporaryDirectory: temporaryDirectory(dataDirectory, 'large'),
   });
   opened.defer(() => writing.close());
-  return { validating, writing };
+  return { validating, readingAhead, writing };
 }
 
 /** A lock of the database until the end of the transaction: of instances that start at once only one makes the catalog. */

@@ -86,6 +86,31 @@ describe.skipIf(!HAS_CITUS)('silent nodes of Citus', () => {
     await eventually(async () => expect(await second.load(mexico)).toMatchObject(COMMITTED));
   });
 
+  it.each([
+    ['before its node has prepared it', 'PREPARE TRANSACTION', 'failed'],
+    ['before its node has ended it', 'COMMIT PREPARED', 'committed'],
+  ] as const)(
+    'F74 a COMMIT whose answer is lost %s, which falls silent, holds up no other node',
+    async (_, text, kind) => {
+      const { world, texas, ohio, proxyOf, coordinator } = await proxiedStatesIn(cluster(), HURRIED);
+      const proxy = await proxyOf('us_oh');
+      for (const course of [texas, ohio]) course.publishRows(MORE);
+      proxy.before(text, async () => {
+        proxy.lose();
+        coordinator.leave();
+      });
+      const outcome = await world.apply(ohio);
+      expect(outcome.kind).toBe(kind);
+      if (kind === 'failed') expect(errorCodeOf(errorOf(outcome))).toBe('node_unavailable');
+      expect(await world.apply(texas)).toMatchObject(COMMITTED);
+      proxy.restore();
+      for (const course of [texas, ohio]) course.publishRows(EVEN_MORE);
+      expect(await world.apply(texas)).toMatchObject(COMMITTED);
+      await eventually(async () => expect(await world.apply(ohio)).toMatchObject(COMMITTED));
+      expect(await world.byHand(COUNT)).toEqual([['5', '5']]);
+    },
+  );
+
   it('F74 a reader whose node falls silent while it reads is told so, and others read on', async () => {
     const { world, ohio, proxyOf } = await proxiedStatesIn(cluster(), HURRIED);
     const counting = await hurriedReader(world.address);

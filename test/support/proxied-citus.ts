@@ -12,6 +12,8 @@ import { cuttingProxy } from './cutting-proxy.ts';
 type Proxy = Awaited<ReturnType<typeof cuttingProxy>>;
 
 export interface ProxiedStates extends TwoStates {
+  /** The socket before the coordinator. */
+  readonly coordinator: Proxy;
   /** The socket before the worker that has the schema. */
   proxyOf(schema: string): Promise<Proxy>;
 }
@@ -22,6 +24,7 @@ export async function proxiedStatesIn(
   options: Partial<PostgresOptions> = {},
 ): Promise<ProxiedStates> {
   const proxies = new Map<string, Proxy>();
+  let coordinator = null as Proxy | null;
   const database = async (): Promise<string> => {
     const address = await cluster.database();
     for (const { home } of cluster.workers) {
@@ -38,11 +41,13 @@ export async function proxiedStatesIn(
       proxies.set(folder, proxy);
     }
     await statement(address, 'SELECT start_metadata_sync_to_all_nodes()');
-    return address;
+    coordinator = await cuttingProxy(address);
+    return coordinator.address;
   };
   const states = await twoStatesIn({ ...cluster, database }, options);
   return {
     ...states,
+    coordinator: present(coordinator, 'a database was made'),
     async proxyOf(schema) {
       const [[folder] = []] = await states.world.byHand(
         `SELECT DISTINCT nodename FROM citus_shards WHERE starts_with(table_name::text, '${schema}.')`,

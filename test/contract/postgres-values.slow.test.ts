@@ -124,4 +124,9 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
       / in the column "value", in the row id = "1", which PostgreSQL cannot store\.$/,
     );
   });
+
+  it('names the row with a NUL in JSON, and no row that only writes about one', async () => {
+    const { result } = await load('json', 'VARCHAR', [`'"\\\\u0000"'`, `'"\\\\\\u0000"'`]);
+    expect(errorOf(result).message).toContain('a NUL character in the column "value", in the row id = "1",');
+  });
 });

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { expect, it, onTestFinished } from 'vitest';
-import { makePipe } from '../../src/destination/postgres/copy-rows.ts';
+import { makePipe } from '../../src/destination/postgres/pipe.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { runProgram } from '../../src/lib/run-program.ts';
 

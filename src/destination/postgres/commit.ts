@@ -18,12 +18,12 @@ import { ARCHIVE_SCHEMA, catalogTable, LIVE_SCHEMA, namedAs } from './catalog/na
 import { type Current, readCurrent, readLiveLog, type SchemaOf } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import type { Connection, Transaction } from './connection.ts';
-import type { Pipe } from './copy-rows.ts';
 import { destinationError, isOfNode, OutcomeUnknownError, PostgresError } from './errors.ts';
 import { copyInto, type Turn, type ValidatedWrite } from './job.ts';
 import type { Lease } from './lease.ts';
 import { alterPatiently, isLocked, type LockPatience } from './lock-waits.ts';
 import { type NodeWatch, SilentNodeError } from './node-watch.ts';
+import type { Pipe } from './pipe.ts';
 import { markCommitted } from './requests.ts';
 import { waitAtMost } from './settings.ts';
 import { emptyStage } from './stage.ts';

@@ -28,14 +28,14 @@ import { qualified } from './catalog/names.ts';
 import { readCurrent } from './catalog/observed-state.ts';
 import { Connection, OF_READER, type Transaction } from './connection.ts';
 import { isSameContent, readContent } from './content.ts';
-import { makePipe, type Pipe } from './copy-rows.ts';
 import { strayOf } from './count-tables.ts';
 import { createDifference, DIFFERENCE, lowestKeys } from './difference.ts';
 import { destinationError } from './errors.ts';
 import { copyInto } from './job.ts';
 import { type NodeWatch, watchReader } from './node-watch.ts';
+import { makePipe, type Pipe } from './pipe.ts';
 import { readServer } from './server.ts';
-import { stageOf, type Target } from './stage.ts';
+import { changeable, stageOf, type Target } from './stage.ts';
 import { compareWholeRows, hasKeys, stageContent } from './stage-content.ts';
 import { differs, type Postgis, searchPath } from './types.ts';
 
@@ -216,7 +216,7 @@ async function findDifference(
 async function readChanged(transaction: Transaction, target: Target): Promise<readonly ChangedKey[]> {
   const { columns } = target;
   const keys = columns.flatMap(({ role }, index) => (role === 'key' ? [`d.v${index}`] : []));
-  const values = columns.filter(({ role }) => role !== 'key');
+  const values = changeable(columns);
   const shown = keys.map((key) => `left(${key}::text, ${MAX_KEY_CHARACTERS})`);
   const changes = values.map(({ columnName, type }) =>
     differs(`t.${identifier(columnName)}`, `s.${identifier(columnName)}`, type),

@@ -8,19 +8,16 @@
  * until it has returned.
  */
 
-import { closeSync, constants, openSync, statSync } from 'node:fs';
+import { closeSync, fstatSync } from 'node:fs';
 import { Socket, type SocketConstructorOpts } from 'node:net';
 import { Readable, type ReadableOptions } from 'node:stream';
-import type { Clock } from '../../lib/clock.ts';
-import { systemCode, systemReason } from '../../lib/files.ts';
-import type { RunProgram } from '../../lib/run-program.ts';
-import { StorageError } from '../../model/errors.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { text } from '../../staging/engine/sql.ts';
 import { binaryRow, type CopiedColumn, HEADER, TRAILER } from './binary-rows.ts';
 import { COPY_BUFFER_BYTES, SourceError, type Transaction } from './connection.ts';
-
-const MAKE_PIPE_MS = 10_000;
+import { writeCsv } from './csv-rows.ts';
+import { isRefusedGeometry } from './errors.ts';
+import { openForReading, openForWriting, type Pipe, refuseReplaced } from './pipe.ts';
 
 /** From so many rows on it is worth while to stop DuckDB's threads. */
 const MANY_ROWS = 50_000;
@@ -28,55 +25,9 @@ const MANY_ROWS = 50_000;
 /** Between two readers of a pipe whose content nobody reads any more. */
 const RELEASE_EVERY_MS = 20;
 
-export interface Pipe {
-  readonly path: string;
-  readonly clock: Clock;
-}
-
-/** Makes the pipe, or takes the one that an earlier process has left. @throws StorageError */
-export async function makePipe(
-  path: string,
-  run: RunProgram,
-  searchPath: string,
-  clock: Clock,
-): Promise<Pipe> {
-  const isThere = statSync(path, { throwIfNoEntry: false })?.isFIFO() === true;
-  if (isThere) return { path, clock };
-  const environment = { PATH: searchPath };
-  try {
-    await run({ file: 'mkfifo', args: ['-m', '600', path], environment, timeoutMs: MAKE_PIPE_MS });
-  } catch (error) {
-    throw pipeError(path, error);
-  }
-  return { path, clock };
-}
-
-/** The program is missing, or says itself what is wrong. */
-function pipeError(path: string, cause: unknown): StorageError {
-  if (systemCode(cause) === 'ENOENT') {
-    return new StorageError(
-      `The program mkfifo is not in the PATH: the named pipe ${path} cannot be made, through which rows go to PostgreSQL.`,
-      {
-        hint: 'Install mkfifo (coreutils), or add its folder to the PATH that feed-sync is started with.',
-        cause,
-      },
-    );
-  }
-  const said = cause instanceof Error && 'stderr' in cause ? String(cause.stderr).trim() : '';
-  const why = said === '' ? systemReason(cause) : (said.split('\n').at(-1) ?? '');
-  return new StorageError(
-    `The named pipe ${path}, through which rows go to PostgreSQL, cannot be made: ${why}.`,
-    {
-      hint: 'Set dataDir to a local disk that has named pipes.',
-      cause,
-    },
-  );
-}
-
-/** Opens the pipe for writing. Somebody has it open for reading. */
-export function writingEnd(path: string): Socket {
-  const fd = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
-  return new Socket({ fd, readable: false, writable: true });
+/** Opens the pipe for writing. Somebody has it open for reading. @throws StorageError */
+export function writingEnd(pipe: Pick<Pipe, 'path'>): Socket {
+  return new Socket({ fd: openForWriting(pipe), readable: false, writable: true });
 }
 
 /** The types of a socket do not know that it is a stream with a buffer. */
@@ -99,15 +50,18 @@ export interface CopiedRows {
   /** Whether geometries are those of PostGIS; else they are bytes (WKB). */
   readonly hasPostgis: boolean;
   /**
-   * The transaction has made the table, on this server. Its rows are written frozen: later reads change no page to note that they are
-   * committed, and the table is counted by its key alone.
+   * The table as SQL, which the transaction has made on this server. Its rows are written frozen: later reads change no page to note that
+   * they are committed, and the table is counted by its key alone.
    */
-  readonly isOfNewTable?: boolean;
+  readonly newTable?: string;
 }
+
+/** How rows are written: `text` takes the server twice as long, and PostGIS stores geometries from it that it refuses else. */
+type Format = 'binary' | 'text';
 
 /**
  * Copies rows into PostgreSQL. `target` is a table of PostgreSQL with its columns. Resolves to the number of rows. @throws DuckDbError,
- * PostgresError
+ * PostgresError, StorageError
  */
 export async function copyRows(
   engine: Engine,
@@ -116,15 +70,49 @@ export async function copyRows(
   target: string,
   rows: CopiedRows,
 ): Promise<number> {
-  const reading = openSync(pipe.path, constants.O_RDONLY | constants.O_NONBLOCK);
-  const writing = openSync(pipe.path, constants.O_WRONLY | constants.O_NONBLOCK);
+  const copied = (format: Format) => copyIn(engine, pipe, transaction, target, rows, format);
+  if (!rows.hasPostgis || rows.columns.every(({ type }) => type !== 'geometry'))
+    return await copied('binary');
+  // Rows are written frozen only where the table was emptied since the savepoint.
+  const emptied = rows.newTable === undefined ? [] : [`TRUNCATE ${rows.newTable}`];
+  await transaction.runAll(['SAVEPOINT copy', ...emptied]);
+  try {
+    const count = await copied('binary');
+    await transaction.run('RELEASE SAVEPOINT copy');
+    return count;
+  } catch (error) {
+    if (!isRefusedGeometry(error)) throw error;
+  }
+  await transaction.runAll(['ROLLBACK TO SAVEPOINT copy', 'RELEASE SAVEPOINT copy']);
+  return await copied('text');
+}
+
+async function copyIn(
+  engine: Engine,
+  pipe: Pipe,
+  transaction: Transaction,
+  target: string,
+  rows: CopiedRows,
+  format: Format,
+): Promise<number> {
+  const reading = await openForReading(pipe);
+  const { ino } = fstatSync(reading);
   const source = readingEnd(reading);
-  const freeze = rows.isOfNewTable === true ? ', FREEZE' : '';
+  let writing: number;
+  try {
+    writing = openForWriting(pipe);
+  } catch (error) {
+    source.destroy();
+    throw error;
+  }
+  const freeze = rows.newTable === undefined ? '' : ', FREEZE';
+  const bytes = format === 'binary' ? framed(source) : source;
   const copying = transaction.copyIn(
-    `COPY ${target} FROM STDIN (FORMAT binary${freeze})`,
-    Readable.from(framed(source), { objectMode: false, highWaterMark: COPY_BUFFER_BYTES }),
+    `COPY ${target} FROM STDIN (FORMAT ${format === 'binary' ? 'binary' : 'csv'}${freeze})`,
+    Readable.from(bytes, { objectMode: false, highWaterMark: COPY_BUFFER_BYTES }),
   );
-  const statement = writeRows(rows, pipe.path);
+  const { columns, from } = rows;
+  const statement = format === 'binary' ? writeRows(rows, pipe.path) : writeCsv(columns, from, pipe.path);
   const isLong = rows.mostRows >= MANY_ROWS;
   const ran = isLong ? engine.runByOneThread(statement) : engine.runWhileSpaceIsFree(statement);
   const written = ran.then(
@@ -135,7 +123,9 @@ export async function copyRows(
     },
   );
   try {
-    return await copying;
+    const count = await copying;
+    refuseReplaced(pipe, ino);
+    return count;
   } finally {
     source.destroy();
     await released(pipe, written);
@@ -143,14 +133,15 @@ export async function copyRows(
 }
 
 /** Resolves when the writer has ended. A writer that opens the pipe meanwhile finds a reader, and then none for its first byte. */
-async function released({ path, clock }: Pipe, written: Promise<void>): Promise<void> {
+async function released(pipe: Pipe, written: Promise<void>): Promise<void> {
+  const { clock } = pipe;
   let isWritten = false;
   const noted = written.finally(() => {
     isWritten = true;
   });
   await Promise.race([noted, clock.sleep(RELEASE_EVERY_MS)]);
   while (!isWritten) {
-    closeSync(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK));
+    closeSync(await openForReading(pipe));
     await Promise.race([noted, clock.sleep(RELEASE_EVERY_MS)]);
   }
 }

@@ -13,6 +13,7 @@ import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError } from '../../model/errors.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
+import { DuckDbError } from '../../staging/engine/errors.ts';
 import { bookmarkWrites } from '../catalog/commits.ts';
 import { hasEnrolment, serviceWrites } from '../catalog/enrolment.ts';
 import { PastLimit } from '../catalog/past-limit.ts';
@@ -56,7 +57,6 @@ import { statementsOf } from './catalog/rows.ts';
 import { unpinned } from './catalog/schema.ts';
 import { type Committing, commitWithRetries } from './commit.ts';
 import type { Connection, Transaction } from './connection.ts';
-import type { Pipe } from './copy-rows.ts';
 import { destinationError, isOfNode } from './errors.ts';
 import { exportTable } from './export-table.ts';
 import { grantReaders } from './grants.ts';
@@ -68,10 +68,12 @@ import type { NodeWatch } from './node-watch.ts';
 import { pruneHistory, readOldestEnd } from './past/prune-history.ts';
 import { renewFunctions } from './past/renew-functions.ts';
 import { validateRollback } from './past/rollback.ts';
+import type { Pipe } from './pipe.ts';
 import { renewChecksums, storeChecksum } from './renew-checksums.ts';
 import { validateRepair } from './repair.ts';
 import { DatabaseRequests } from './requests.ts';
 import { validateRetirement } from './retire.ts';
+import { stagingFailure } from './staging-failure.ts';
 import type { Indexes } from './tables.ts';
 import { type Postgis, searchPath } from './types.ts';
 import { configureUnions, readUnions } from './unions.ts';
@@ -221,6 +223,7 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       for (let jobs = queue.take(); jobs.length > 0; jobs = queue.take()) {
         for (const validated of jobs) {
           const job = ownValidated(validated);
+          await this.#reopenWriting();
           const result = await commitWithRetries(this.#committing(), job);
           if (result instanceof Error) failed.push([job, result]);
           else queue.report(job, result);
@@ -231,9 +234,21 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
     });
     for (const [job, cause] of failed) {
       const { datasetId } = job.job;
-      const error = await this.#validation.use((engine) => job.explain(engine, cause));
+      const error = await this.#explained(job, cause);
       queue.report(job, { kind: 'failed', datasetId, error } satisfies JobResult);
     }
+  }
+
+  /** The instance that gave up on the rows of one dataset refuses those of the others. */
+  async #reopenWriting(): Promise<void> {
+    const { writing } = this.#opened;
+    if (writing.invalidated) await writing.reopen();
+  }
+
+  async #explained(job: ValidatedWrite, cause: unknown): Promise<Error> {
+    const error = await this.#validation.use((engine) => job.explain(engine, cause));
+    if (!(error instanceof DuckDbError)) return error;
+    return await stagingFailure(error, job.job.datasetId, this.#options.dataDirectory);
   }
 
   #committing(): Committing {
@@ -331,7 +346,10 @@ export class PostgresDestination implements Destination, CommitSource, ExportSou
       this.#patience.waiting((lockWaitMs) =>
         this.#watched(() => exportTable({ ...this.#opened, lockWaitMs }, datasetId, to)),
       );
-    return this.#inTurn(() => this.#translated(exported));
+    return this.#inTurn(async () => {
+      await this.#reopenWriting();
+      return await this.#translated(exported);
+    });
   }
 
   /** A server reports damage itself, by the error of a statement. */

@@ -16,7 +16,7 @@ import { type KeyStatements, MAX_KEY_CHARACTERS } from '../judge-commit.ts';
 import { qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
 import { type Content, contentAt, contentOf, hashOf } from './content.ts';
-import { IS_PRESENT, sameKey, stageOf, type Target } from './stage.ts';
+import { changeable, IS_PRESENT, sameKey, stageOf, type Target } from './stage.ts';
 import { differs } from './types.ts';
 
 /**
@@ -89,9 +89,9 @@ function selectDifference(differing: Differing): string {
   const { columns, isNet } = target;
   const values = columns.map((column, index) => `${valueBefore(column, known, keepsRows)} AS v${index}`);
   const differ = (some: readonly PlannedColumn[]): string => {
-    const conditions = some
-      .filter(({ role }) => role !== 'key')
-      .map((column) => differs(nameBefore(column, known), `s.${identifier(column.columnName)}`, column.type));
+    const conditions = changeable(some).map((column) =>
+      differs(nameBefore(column, known), `s.${identifier(column.columnName)}`, column.type),
+    );
     return conditions.length === 0 ? 'false' : `(${conditions.join(' OR ')})`;
   };
   const isThere = 's.ctid IS NOT NULL AND t.ctid IS NOT NULL';

@@ -84,6 +84,10 @@ const NOT_SUPPORTED = '0A000';
 /** The function of the server that refuses to read past a policy for rows. Its code is that of a missing right. */
 const OF_POLICIES = 'check_enable_rls';
 
+/** PostGIS has one function for all that it refuses, and one code: that of an error within the server. */
+const OF_GEOMETRIES = 'pg_error';
+const INTERNAL = 'XX000';
+
 export class PostgresError extends Error {
   override readonly name = 'PostgresError';
   readonly fault: Fault;
@@ -119,6 +123,11 @@ export class OutcomeUnknownError extends Error {
     super(cause.message);
     this.cause = cause;
   }
+}
+
+/** Returns whether PostGIS refuses to read a geometry. */
+export function isRefusedGeometry(error: unknown): boolean {
+  return error instanceof PostgresError && error.sqlState === INTERNAL && error.routine === OF_GEOMETRIES;
 }
 
 /** Diagnoses any value thrown by the driver. */
@@ -162,6 +171,7 @@ function hintOfUnavailable({ cause }: PostgresError): string {
 function faultOf(error: DatabaseError): Fault {
   const { code = '' } = error;
   if (isOfReader(error)) return 'depended-on';
+  if (code === INTERNAL && error.routine === OF_GEOMETRIES) return 'value';
   if (isSaidOfNode(error) && (LOST.test(code) || error.routine === OF_METADATA)) return 'node-unavailable';
   return FAULTS.get(code) ?? FAULTS.get(code.slice(0, 2)) ?? 'statement';
 }

@@ -7,7 +7,7 @@
  * written, writers come and go, because opening the pipe waits for one.
  */
 
-import { closeSync, constants, openSync } from 'node:fs';
+import { closeSync } from 'node:fs';
 import { StorageError } from '../../model/errors.ts';
 import type { ColumnType } from '../../model/records.ts';
 import type { ObservedColumn, ObservedTable } from '../../model/write-jobs.ts';
@@ -18,9 +18,10 @@ import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import { qualified } from './catalog/names.ts';
 import { readTables } from './catalog/observed-state.ts';
 import type { Connection, Transaction } from './connection.ts';
-import { type Pipe, writingEnd } from './copy-rows.ts';
+import { writingEnd } from './copy-rows.ts';
 import { PostgresError, sentence } from './errors.ts';
 import type { NodeWatch } from './node-watch.ts';
+import { openForReading, openForWriting, type Pipe } from './pipe.ts';
 import { type Postgis, searchPath } from './types.ts';
 
 /** DuckDB reads CSV in blocks, and each line has to fit into one. */
@@ -75,13 +76,13 @@ function explainCopy(error: unknown, { tableName }: ObservedTable): unknown {
 }
 
 async function throughPipe(
-  { path, clock }: Pipe,
+  pipe: Pipe,
   transaction: Transaction,
   copy: string,
   read: () => Promise<void>,
 ): Promise<void> {
-  const reading = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  const sink = writingEnd(path);
+  const reading = await openForReading(pipe);
+  const sink = writingEnd(pipe);
   let isRead = false;
   /** Whether DuckDB failed while it was being written to, and so the COPY because of that; else what it read was cut. */
   let failedFirst = false;
@@ -105,8 +106,8 @@ async function throughPipe(
     );
     sink.destroy();
     while (!isRead) {
-      closeSync(openSync(path, constants.O_WRONLY | constants.O_NONBLOCK));
-      await Promise.race([consumed.catch(() => {}), clock.sleep(RELEASE_EVERY_MS)]);
+      closeSync(openForWriting(pipe));
+      await Promise.race([consumed.catch(() => {}), pipe.clock.sleep(RELEASE_EVERY_MS)]);
     }
     if (failure !== null && !failedFirst) throw failure.error;
     await consumed;

@@ -7,7 +7,8 @@ import type { ValidatedJob } from '../destination.ts';
 import type { Awaiting } from '../judge-commit.ts';
 import type { Current, SchemaOf } from './catalog/observed-state.ts';
 import type { Transaction } from './connection.ts';
-import { type CopiedRows, copyRows, type Pipe } from './copy-rows.ts';
+import { type CopiedRows, copyRows } from './copy-rows.ts';
+import type { Pipe } from './pipe.ts';
 import type { Indexes } from './tables.ts';
 import type { Postgis } from './types.ts';
 

@@ -107,7 +107,8 @@ async function make(turn: Turn, { job, plan, stated, current }: Loading): Promis
   await transaction.run(createTable(current, plan.columns, postgis));
   const list = plan.columns.map(({ columnName }) => identifier(columnName)).join(', ');
   // Citus passes the rows of a distributed table on to its node, and freezes none.
-  await turn.copy(`${table} (${list})`, { ...copied(plan, stated), isOfNewTable: !current.isDistributed });
+  const frozen = current.isDistributed ? {} : { newTable: table };
+  await turn.copy(`${table} (${list})`, { ...copied(plan, stated), ...frozen });
   const content = await readContent(transaction, table, plan.columns);
   refuseOtherCount(job, content.rowCount);
   await giveKey(turn, job, current, plan.columns, content.rowCount);
@@ -256,7 +257,8 @@ const TEXT_WITH_NUL: Unstorable = {
 };
 const JSON_WITH_NUL: Unstorable = {
   what: 'a NUL character',
-  condition: (value) => `contains(${value}::VARCHAR, ${text('\\u0000')})`,
+  // A backslash before it may be one that is escaped itself.
+  condition: (value) => `regexp_matches(${value}::VARCHAR, ${text(String.raw`(^|[^\\])(\\\\)*\\u0000`)})`,
 };
 const DATE_OUT_OF_RANGE: Unstorable = {
   what: 'a date before 4714-11-24 BC or after 5874897-12-31',

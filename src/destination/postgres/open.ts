@@ -14,12 +14,12 @@ import { makeSchemasHere } from './catalog/distributed.ts';
 import { completeCatalog, makeCatalog, makeHistory } from './catalog/make-catalog.ts';
 import { hasCatalog, readSchemas } from './catalog/observed-state.ts';
 import { Connection, type Transaction } from './connection.ts';
-import { makePipe } from './copy-rows.ts';
 import { type Opened, PostgresDestination, type PostgresOptions } from './destination.ts';
 import { destinationError, isOfNode } from './errors.ts';
 import { grantReaders } from './grants.ts';
 import { Lease, WRITES_ALONE } from './lease.ts';
 import { NodeWatch } from './node-watch.ts';
+import { makePipe } from './pipe.ts';
 import { readServer, refuseServer } from './server.ts';
 
 /**

@@ -9,7 +9,7 @@ import type { Transaction } from './connection.ts';
 import { type Content, readContent } from './content.ts';
 import { DIFFERENCE } from './difference.ts';
 import { PostgresError } from './errors.ts';
-import { columnNames, sameKey, stageOf, type Target } from './stage.ts';
+import { changeable, columnNames, sameKey, stageOf, type Target } from './stage.ts';
 
 /** Follows the difference, row by row. @throws PostgresError */
 export async function writeInPlace(transaction: Transaction, target: Target): Promise<void> {
@@ -39,7 +39,7 @@ function deleteRemoved(target: Target): string {
 
 /** Null for a table of keys alone. */
 function updateChanged(target: Target): string | null {
-  const names = columnNames(target.columns.filter(({ role }) => role !== 'key'));
+  const names = columnNames(changeable(target.columns));
   if (names.length === 0) return null;
   const update = (values: readonly string[]): string =>
     `UPDATE ${qualified(target)} AS t SET ${names.map((name, index) => `${name} = s.${values[index]}`).join(', ')}`;

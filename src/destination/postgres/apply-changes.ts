@@ -151,7 +151,13 @@ async function applyChanges(turn: Turn, applying: Applying): Promise<CatalogEntr
 }
 
 const NO_CONTENT: Content = { rowCount: 0, checksum: { sum: 0n, version: '' } };
-const NOTHING_FOUND: FoundTable = { columns: new Map(), keyColumns: [], keyName: null, checks: [] };
+const NOTHING_FOUND: FoundTable = {
+  columns: new Map(),
+  keyColumns: [],
+  keyName: null,
+  checks: [],
+  heirs: null,
+};
 
 async function stage(turn: Turn, net: NetChange, target: Target): Promise<void> {
   const { transaction, postgis } = turn;

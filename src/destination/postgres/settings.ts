@@ -27,6 +27,8 @@ const MEANING: readonly string[] = [
   'SET LOCAL quote_all_identifiers = off',
   // A policy that hides rows from the role is an error, and no answer.
   'SET LOCAL row_security = off',
+  // The server refuses a statement, and not the session: its error is an answer.
+  'SET LOCAL exit_on_error = off',
 ];
 
 /** A session whose client is gone without a word keeps its locks until the server notices. A client that lives answers by itself. */

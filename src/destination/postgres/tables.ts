@@ -1,7 +1,7 @@
 /** Makes, alters and describes the tables of the mirrored data. Pure, except for the functions that read them. */
 
 import { sridOf } from '../../staging/coordinate-systems.ts';
-import { booleanAt, identifier, text, textAt, textListAt } from '../../staging/engine/sql.ts';
+import { booleanAt, identifier, text, textAt, textListAt, textOrNullAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Named, qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
@@ -152,6 +152,8 @@ export interface FoundTable {
   readonly keyName: string | null;
   /** The constraints that check one column. */
   readonly checks: readonly FoundCheck[];
+  /** The names of the tables that inherit from it; null where none does. */
+  readonly heirs: string | null;
 }
 
 interface FoundCheck {
@@ -166,7 +168,10 @@ export async function readFound(
   { schemaName, tableName }: Named,
 ): Promise<{ readonly kind: string; readonly table: FoundTable | null } | null> {
   const named = `n.nspname = ${text(schemaName)} AND c.relname = ${text(tableName)}`;
-  const [object] = await transaction.rows(`SELECT c.relkind::text FROM pg_class c
+  const [object] = await transaction.rows(`SELECT c.relkind::text,
+      (SELECT string_agg(hn.nspname || '.' || h.relname, ', ' ORDER BY hn.nspname, h.relname) FROM pg_inherits i
+        JOIN pg_class h ON h.oid = i.inhrelid JOIN pg_namespace hn ON hn.oid = h.relnamespace WHERE i.inhparent = c.oid)
+    FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE ${named} AND c.relkind <> 'i'`);
   if (object === undefined) return null;
   const kind = KINDS.get(textAt(object, 0)) ?? 'object';
@@ -187,6 +192,7 @@ export async function readFound(
       columns: new Map(columns.map((row) => [textAt(row, 0), textAt(row, 1)])),
       keyColumns: key === undefined ? [] : textListAt(key, 2),
       keyName: key === undefined ? null : textAt(key, 0),
+      heirs: textOrNullAt(object, 1),
       checks: constraints.flatMap((row): readonly FoundCheck[] => {
         const [columnName, ...others] = textListAt(row, 2);
         if (booleanAt(row, 1) || columnName === undefined || others.length > 0) return [];

@@ -42,6 +42,8 @@ export function searchPath(postgis: Postgis | null): string {
 /** Returns the condition that two values differ: as texts where equal values may be written differently. */
 export function differs(left: string, right: string, type: ColumnType): string {
   if (type === 'json') return `${left}::text IS DISTINCT FROM ${right}::text`;
+  // Somebody may have given the column a collation by which texts are equal that are not the same.
+  if (type === 'string') return `${left} IS DISTINCT FROM ${right} COLLATE "C"`;
   // Zero equals minus zero.
   if (type === 'number') return `float8send(${left}) IS DISTINCT FROM float8send(${right})`;
   return `${left} IS DISTINCT FROM ${right}`;
@@ -59,6 +61,8 @@ export function rowHash(columns: readonly (readonly [value: string, type: Column
 /** Types without a hash of their own, and those whose equal values may be written differently, are hashed as texts. */
 function hashedValue(value: string, type: ColumnType): string {
   if (type === 'json') return `${value}::text`;
+  // Somebody may have given the column a collation by which other texts have the same hash.
+  if (type === 'string') return `${value} COLLATE "C"`;
   return type === 'geometry' ? `${value}::bytea::text` : value;
 }
 

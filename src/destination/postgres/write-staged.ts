@@ -15,6 +15,7 @@ import { qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { readContent } from './content.ts';
 import { createDifference, type Difference, lowestKeys } from './difference.ts';
+import { PostgresError } from './errors.ts';
 import type { Turn } from './job.ts';
 import { type CommitLog, isAltered, logOfCommit, NO_LOG } from './past/commit-log.ts';
 import type { Target } from './stage.ts';
@@ -56,6 +57,7 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   const { transaction, indexes } = turn;
   const { target, alteration } = staged;
   const { live } = staged.current;
+  refuseHeirs(target, staged.found);
   const known = knownColumns(turn, staged);
   const isCompared = await isComparable(turn, staged, known);
   const log = await logOf(turn, staged, known, isCompared);
@@ -71,6 +73,16 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   await staged.prove(difference);
   await turn.alter(log.after);
   return { net: live === null ? null : netOf(difference), isApproved: judgement !== null };
+}
+
+/** Statements would reach the rows of an heir, which lie at the same addresses, and readers see them as rows of the table. */
+function refuseHeirs({ schemaName, tableName }: Target, { heirs }: FoundTable): void {
+  if (heirs === null) return;
+  throw new PostgresError(
+    'depended-on',
+    `tables inherit from ${schemaName}.${tableName}, so that their rows count as rows of it: ${heirs}`,
+    null,
+  );
 }
 
 async function logOf(

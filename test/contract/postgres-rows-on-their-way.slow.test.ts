@@ -1,0 +1,177 @@
+/** Rows on their way from DuckDB into PostgreSQL, and what an operator or a neighbour does to the pipe and to the table meanwhile. */
+
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
+import type { Row } from '../../fixtures/source/content.ts';
+import { commitAll } from '../support/commit-all.ts';
+import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { parquet, snapshot, column as snapshotColumn } from '../support/duckdb-mirror.ts';
+import { PEOPLE } from '../support/people.ts';
+import { poisonedFile } from '../support/poisoned-files.ts';
+import { databaseAtWork } from '../support/postgres-destination.ts';
+import { postgresOfTests } from '../support/postgres-of-tests.ts';
+import { contentFrom, repairJob } from '../support/repairing.ts';
+import { column } from '../support/small-content.ts';
+
+const FIRST: readonly Row[] = [
+  [1, 'one'],
+  [2, 'two'],
+];
+const SECOND: readonly Row[] = [
+  [1, 'ONE'],
+  [3, 'three'],
+];
+const ROWS = 'SELECT * FROM feeds.parcels ORDER BY id';
+const TEXTS = (rows: readonly Row[]) => rows.map((row) => row.map(String));
+
+describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
+  const server = postgresOfTests(EMBEDDED);
+
+  it('F76 makes the named pipe again that somebody has removed', async () => {
+    const world = await databaseAtWork(await server.database());
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
+    for (const commit of [world.apply, world.load]) {
+      rmSync(join(world.folder, 'postgres.pipe'));
+      course.publishRows(SECOND);
+      expect(await commit(course)).toMatchObject({ kind: 'committed' });
+      expect(await world.byHand(ROWS)).toEqual(TEXTS(SECOND));
+    }
+  });
+
+  it.each<[string, (path: string, other: string) => void]>([
+    ['file', (path) => writeFileSync(path, 'precious')],
+    ['folder', (path) => mkdirSync(path)],
+    ['link to a file', (path, other) => symlinkSync(other, path)],
+    ['link to nothing', (path) => symlinkSync('/nowhere', path)],
+  ])(
+    'F66 writes no row into a %s in the place of the named pipe, and says what to remove',
+    async (_what, put) => {
+      const world = await databaseAtWork(await server.database());
+      const course = await world.loaded(firstContent(PEOPLE, FIRST));
+      const path = join(world.folder, 'postgres.pipe');
+      const other = join(world.folder, 'other');
+      writeFileSync(other, 'precious');
+      rmSync(path);
+      put(path, other);
+      course.publishRows(SECOND);
+      for (const commit of [world.apply, world.load]) {
+        expect(await commit(course)).toMatchObject({
+          kind: 'failed',
+          error: {
+            code: 'storage_failed',
+            message: `The named pipe ${path}, through which rows go to PostgreSQL, cannot be opened: something else lies at its path.`,
+            hint: 'Remove what lies at its path; the next catch-up makes the pipe again.',
+          },
+        });
+      }
+      expect(await world.byHand(ROWS)).toEqual(TEXTS(FIRST));
+      expect(readFileSync(other, 'utf8')).toBe('precious');
+      rmSync(path, { recursive: true });
+      expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    },
+  );
+
+  it('F06 a file that DuckDB gives up on fails its dataset alone, by name', async () => {
+    const world = await databaseAtWork(await server.database());
+    const columns = [
+      snapshotColumn('id', 'integer', { nullable: false }),
+      snapshotColumn('amount', 'integer'),
+    ];
+    const path = await parquet(
+      world.folder,
+      'poisoned.parquet',
+      'SELECT 1::BIGINT AS id, 2::BIGINT AS amount',
+    );
+    const job = snapshot({ datasetId: 'poisoned', columns, files: [path], keyColumns: ['id'] });
+    const poisoned = await world.destination.validate(job);
+    await poisonedFile(world.folder, 'poisoned.parquet');
+    const course = world.published(firstContent(PEOPLE, FIRST));
+    const sound = await world.destination.validate(await course.snapshot(course.newest(), null));
+    const [failed, committed] = await commitAll(world.destination, [poisoned, sound]);
+    expect(failed).toMatchObject({
+      kind: 'failed',
+      error: { code: 'data_invalid', message: expect.stringContaining('poisoned.parquet') },
+    });
+    expect(committed).toMatchObject({ kind: 'committed' });
+  });
+
+  it('F11 a repair whose file is gone says which rows could not be written, and why', async () => {
+    const world = await databaseAtWork(await server.database());
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
+    await world.byHand("UPDATE feeds.parcels SET name = 'altered'");
+    const content = await contentFrom(course.newest(), course, world);
+    const repair = await world.destination.validate(await repairJob(world, content));
+    for (const { path } of content.snapshot.files) rmSync(path);
+    const [failed] = await commitAll(world.destination, [repair]);
+    expect(failed).toMatchObject({
+      kind: 'failed',
+      error: {
+        code: 'dataset_storage_failed',
+        message: expect.stringMatching(
+          /^The rows of parcels could not be written into PostgreSQL: .*\.parquet"\.$/,
+        ),
+      },
+    });
+  });
+
+  it('F75 names the tables that inherit from a table, and never touches their rows', async () => {
+    const world = await databaseAtWork(await server.database());
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
+    await world.byHand(`CREATE TABLE public.own (extra bigint) INHERITS (feeds.parcels);
+      INSERT INTO public.own VALUES (7, 'seven', 1), (8, 'eight', 2)`);
+    course.publishRows(SECOND);
+    await world.apply(course);
+    expect(await world.load(course)).toMatchObject({
+      kind: 'failed',
+      error: {
+        code: 'reader_dependency',
+        message: expect.stringContaining(
+          'tables inherit from feeds.parcels, so that their rows count as rows of it: public.own.',
+        ),
+      },
+    });
+    expect(await world.byHand('SELECT * FROM public.own ORDER BY id')).toEqual([
+      ['7', 'seven', '1'],
+      ['8', 'eight', '2'],
+    ]);
+    await world.byHand('ALTER TABLE public.own NO INHERIT feeds.parcels');
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    expect(await world.byHand('SELECT count(*) FROM public.own')).toEqual([['2']]);
+  });
+
+  it('F76 writes texts that a collation of somebody takes for equal to those before', async () => {
+    const address = await server.database();
+    const world = await databaseAtWork(address);
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
+    await world.byHand(`CREATE COLLATION public.any_case
+      (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+      ALTER TABLE feeds.parcels ALTER COLUMN name TYPE text COLLATE public.any_case`);
+    for (const [commit, name] of [
+      [world.apply, 'ONE'],
+      [world.load, 'One'],
+    ] as const) {
+      course.publishRows([
+        [1, name],
+        [2, 'two'],
+      ]);
+      expect(await commit(course)).toMatchObject({ kind: 'committed', committed: { net: { changed: 1 } } });
+      expect(await world.byHand(ROWS)).toEqual([
+        ['1', name],
+        ['2', 'two'],
+      ]);
+    }
+  });
+
+  it('F74 finds that no index can hold a key where the database ends a session at any error', async () => {
+    const address = await server.database();
+    await statement(address, `ALTER DATABASE ${address.match(/county_\d+/)?.[0]} SET exit_on_error = on`);
+    const world = await databaseAtWork(address);
+    const keyed = { ...sourceSchema([column('id', 'string', false)]), keyColumns: ['id'] };
+    const digits = Array.from({ length: 20_000 }, (_, index) => (index * 7919).toString(36)).join('');
+    const course = world.published(firstContent(keyed, [[digits], ['short']]));
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    expect(await world.byHand('SELECT count(*) FROM feeds.parcels')).toEqual([['2']]);
+  });
+});

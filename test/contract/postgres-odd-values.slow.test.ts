@@ -11,7 +11,12 @@ import { Secret } from '../../src/lib/secret.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { parquet, snapshot, column as snapshotColumn } from '../support/duckdb-mirror.ts';
 import { ALL_HISTORY } from '../support/people.ts';
-import { type DatabaseAtWork, databaseAtWork, openReaderOf } from '../support/postgres-destination.ts';
+import {
+  type DatabaseAtWork,
+  databaseAtWork,
+  openReaderOf,
+  textsInPostgres,
+} from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { contentFrom } from '../support/repairing.ts';
 import { column } from '../support/small-content.ts';
@@ -132,10 +137,28 @@ describe.skipIf(DEBIAN.folder === null)(DEBIAN.name, () => {
       [null, null, 'f'],
     ]);
   });
+
+  it('F42 keeps geometries of a coordinate system whose number is too great for PostGIS', async () => {
+    const world = await databaseAtWork(await server.database());
+    const crs = { type: 'ProjectedCRS', name: 'far', id: { authority: 'EPSG', code: 1_000_001 } };
+    const shape = { encoding: 'WKB', geometry_types: [], crs };
+    const geo = JSON.stringify({ version: '1.0.0', primary_column: 'shape', columns: { shape } });
+    const select = "SELECT 1::BIGINT AS id, ST_AsWKB('POINT(1 2)'::GEOMETRY) AS shape";
+    const files = [await parquet(world.folder, 'far.parquet', select, `, KV_METADATA {geo: '${geo}'}`)];
+    const columns = [
+      snapshotColumn('id', 'integer', { nullable: false }),
+      snapshotColumn('shape', 'geometry'),
+    ];
+    expect(await world.execute(snapshot({ columns, files, keyColumns: ['id'] }))).toMatchObject([
+      { kind: 'committed' },
+    ]);
+    expect(await world.byHand('SELECT ST_AsEWKT(shape) FROM feeds.parcels')).toEqual([['POINT(1 2)']]);
+    expect((await world.observed()).columns[1]).toMatchObject({ crs: 'EPSG:1000001' });
+  });
 });
 
 describe.each([EMBEDDED, DEBIAN].map(onServer))('$name', ({ binaries, isMissing }) => {
-  describe.skipIf(isMissing)('a key of JSON', () => {
+  describe.skipIf(isMissing)('tables at the limits of PostgreSQL', () => {
     const server = postgresOfTests(binaries);
 
     it('F40 a reload writes a key whose number is written otherwise, and the log has the one before', async () => {
@@ -166,6 +189,64 @@ describe.each([EMBEDDED, DEBIAN].map(onServer))('$name', ({ binaries, isMissing 
       expect(await keys('history.parcels_as_of_commit(1)')).toEqual(['{"n": 1}', '2', '[3]']);
       const [counted] = await (await openReaderOf(address)).count(['parcels'], () => false);
       expect(counted?.table).toMatchObject({ rowCount: 3, hasRecordedChecksum: true });
+    });
+
+    it('F40 names the column and the row of a JSON value that is too deep for PostgreSQL', async () => {
+      const world = await databaseAtWork(await server.database());
+      const select = `SELECT i AS id, repeat('[', 1 + 20_000 * i) || repeat(']', 1 + 20_000 * i) AS more
+        FROM range(2) t(i)`;
+      const files = [await parquet(world.folder, 'deep.parquet', select)];
+      const columns = [snapshotColumn('id', 'integer', { nullable: false }), snapshotColumn('more', 'json')];
+      const [failed] = await world.execute(snapshot({ columns, files, keyColumns: ['id'] }));
+      expect(failed).toMatchObject({
+        kind: 'failed',
+        error: {
+          code: 'data_invalid',
+          message: expect.stringMatching(/\(COPY parcels, line 2, column more\)$/),
+        },
+      });
+    });
+
+    it('F33 keeps a table whose key has more columns than an index can have', async () => {
+      const address = await server.database();
+      const world = await databaseAtWork(address, { history: ALL_HISTORY });
+      const names = Array.from({ length: 40 }, (_, index) => `key_${index}`);
+      const columns = [...names.map((name) => column(name, 'integer', false)), column('name', 'string')];
+      const schema = { ...sourceSchema(columns), keyColumns: names };
+      const row = (number: number, name: string): Row => [...names.map((_, index) => number + index), name];
+      const course = await world.loaded(firstContent(schema, [row(1, 'one'), row(2, 'two')]));
+      const counts = { added: 1, changed: 1, removed: 1 };
+      course.publishRows([row(1, 'ONE'), row(3, 'three')]);
+      expect(await world.apply(course)).toMatchObject({ kind: 'committed', committed: { net: counts } });
+      course.publishRows([row(3, 'THREE'), row(4, 'four')]);
+      expect(await world.load(course)).toMatchObject({ kind: 'committed', committed: { net: counts } });
+      const table = await textsInPostgres(address, await world.observed());
+      expect(table.map((cells) => cells.at(-1))).toEqual(['THREE', 'four']);
+      course.publish(firstContent(schema, [row(5, 'five'), row(5, 'again')]));
+      expect(await world.load(course)).toMatchObject({ kind: 'failed', error: { code: 'data_invalid' } });
+    });
+
+    it('F34 says that a table has had too many columns, and makes it anew once it is dropped', async () => {
+      const world = await databaseAtWork(await server.database());
+      const contentOf = (version: number) => {
+        const names = Array.from({ length: 1_000 }, (_, index) => `v${version}_${index}`);
+        const columns = [column('id', 'integer', false), ...names.map((name) => column(name, 'boolean'))];
+        const schema = sourceSchema(columns, { schemaVersion: String(version) });
+        return firstContent(schema, [[1, ...names.map(() => true)]]);
+      };
+      const course = await world.loaded(contentOf(1));
+      course.publish(contentOf(2));
+      expect(await world.load(course)).toMatchObject({
+        kind: 'failed',
+        error: {
+          code: 'dataset_storage_failed',
+          message: expect.stringContaining('tables can have at most 1600 columns'),
+          hint: expect.stringContaining('Drop the table'),
+        },
+      });
+      expect((await world.observed()).version).toBe(1);
+      await world.byHand('DROP TABLE feeds.parcels');
+      expect(await world.load(course)).toMatchObject({ kind: 'committed' });
     });
   });
 });

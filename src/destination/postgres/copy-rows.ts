@@ -16,7 +16,7 @@ import { text } from '../../staging/engine/sql.ts';
 import { binaryRow, type CopiedColumn, HEADER, TRAILER } from './binary-rows.ts';
 import { COPY_BUFFER_BYTES, SourceError, type Transaction } from './connection.ts';
 import { writeCsv } from './csv-rows.ts';
-import { isRefusedGeometry } from './errors.ts';
+import { isRefusedGeometry, PostgresError } from './errors.ts';
 import { openForReading, openForWriting, type Pipe, refuseReplaced } from './pipe.ts';
 
 /** From so many rows on it is worth while to stop DuckDB's threads. */
@@ -126,6 +126,9 @@ async function copyIn(
     const count = await copying;
     refuseReplaced(pipe, ino);
     return count;
+  } catch (error) {
+    if (error instanceof PostgresError) error.isOfCopy = true;
+    throw error;
   } finally {
     source.destroy();
     await released(pipe, written);

@@ -77,6 +77,7 @@ const FAULTS: ReadonlyMap<string, Fault> = new Map<string, Fault>([
   ['XX', 'storage'],
   ['22', 'value'],
   ['54', 'value'],
+  ['54011', 'statement'],
 ]);
 
 /** An object of a reader stands in the way of an altered column: the code alone does not say so, for it has other meanings, too. */
@@ -101,6 +102,8 @@ export class PostgresError extends Error {
   readonly routine: string | null;
   /** Whether a node of the server refused, and Citus passed it on. */
   readonly isOfNode: boolean;
+  /** Whether a COPY into a stage or a new table met it. */
+  isOfCopy = false;
 
   constructor(fault: Fault, message: string, cause: unknown) {
     super(message, { cause });
@@ -221,7 +224,11 @@ export function destinationError(error: unknown, place: string): Error {
 
 /** The disk is full: also the smallest of the other datasets finds no space, but for those of other nodes. */
 const DISK_FULL = '53100';
+const MAKE_ANEW =
+  'Each column that was dropped counts. Drop the table; the next catch-up makes it anew, without the indexes and views that readers made.';
 const MAKE_ROOM = 'Make room on the disk of the server; the next catch-up goes on by itself.';
+/** A dropped column takes the place of one until the table is made anew. */
+const TOO_MANY_COLUMNS = '54011';
 const DEADLOCK = '40P01';
 const SERIALIZATION_FAILURE = '40001';
 
@@ -249,6 +256,7 @@ export function datasetError(error: unknown, place: string): Error {
     case 'value':
       return new StorageError(`A table in the database ${place} cannot be written: ${sentence(error)}`, {
         code: 'dataset_storage_failed',
+        ...(sqlState === TOO_MANY_COLUMNS ? { hint: MAKE_ANEW } : {}),
         cause: error,
       });
     default:

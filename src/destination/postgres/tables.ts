@@ -11,9 +11,13 @@ import { type Postgis, shownTypeName, typeName } from './types.ts';
 /** Leaves room on each page for the next version of a row, so that an update touches no index. */
 const FILL_FACTOR = 90;
 
-/** Returns the number of the coordinate system of a column: 0 where it is unknown. */
+/** PostGIS stores a geometry of a system with a greater number as one of another system. */
+const MAX_SRID = 999_999;
+
+/** Returns the number of the coordinate system of a column: 0 where it is unknown, or PostGIS can have no such. */
 export function sridOfColumn({ type, crs }: Pick<PlannedColumn, 'type' | 'crs'>): number {
-  return type === 'geometry' ? (sridOf(crs) ?? 0) : 0;
+  const srid = type === 'geometry' ? (sridOf(crs) ?? 0) : 0;
+  return srid <= MAX_SRID ? srid : 0;
 }
 
 export function createTable(
@@ -35,13 +39,15 @@ function definition(
 /** The indexes that a table gets: of its key and its geometries, of its key alone, or none. */
 export type Indexes = 'all' | 'key' | 'none';
 
+/** The most columns that an index can have. */
+const MAX_KEY_COLUMNS = 32;
 /** An index cannot hold a key that is longer than a page. */
 const TOO_LONG_FOR_AN_INDEX = '54000';
 /** A row that is too long for a table has the same code. */
 const OF_TOO_LONG_ROWS = 'RelationGetBufferForTuple';
 
 /**
- * Gives a table its key. One without keys or indexes, and one whose keys no index can hold, gives publications whole rows: its
+ * Gives a table its key. One without keys or indexes, and one whose keys no index can have or hold, gives publications whole rows: its
  * keys are proven by every commit all the same. Resolves to whether the server proves them. @throws PostgresError; for rows without a
  * key of their own one that `lacksKeys` knows, and nothing is changed then.
  */
@@ -57,7 +63,8 @@ export async function addKey(
     `ALTER TABLE ${table} ADD PRIMARY KEY (${keys.join(', ')})`,
     `ALTER TABLE ${table} REPLICA IDENTITY DEFAULT`,
   ];
-  if (keys.length > 0 && indexes !== 'none' && (await fitsAnIndex(transaction, added))) return true;
+  const isIndexed = keys.length > 0 && keys.length <= MAX_KEY_COLUMNS && indexes !== 'none';
+  if (isIndexed && (await fitsAnIndex(transaction, added))) return true;
   await transaction.run(`ALTER TABLE ${table} REPLICA IDENTITY FULL`);
   return false;
 }
@@ -89,7 +96,9 @@ export function exceedsAnIndex(error: unknown): error is PostgresError {
   return (
     error instanceof PostgresError &&
     error.sqlState === TOO_LONG_FOR_AN_INDEX &&
-    error.routine !== OF_TOO_LONG_ROWS
+    error.routine !== OF_TOO_LONG_ROWS &&
+    // A stage has no index, and a new table gets its own after its rows.
+    !error.isOfCopy
   );
 }
 

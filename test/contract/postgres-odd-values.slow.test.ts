@@ -2,7 +2,8 @@
 
 import process from 'node:process';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Binaries, DEBIAN, EMBEDDED } from '../../fixtures/postgres-server.ts';
+import { CITUS, startCitus } from '../../fixtures/citus-cluster.ts';
+import { type Binaries, DEBIAN, EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Geometry, Row } from '../../fixtures/source/content.ts';
 import { openPostgresComparer } from '../../src/destination/postgres/compare-table.ts';
 import { systemClock } from '../../src/lib/clock.ts';
@@ -248,5 +249,37 @@ describe.each([EMBEDDED, DEBIAN].map(onServer))('$name', ({ binaries, isMissing 
       await world.byHand('DROP TABLE feeds.parcels');
       expect(await world.load(course)).toMatchObject({ kind: 'committed' });
     });
+  });
+});
+
+describe.skipIf(CITUS.folder === null)(CITUS.name, () => {
+  it('F42 fails the dataset of a geometry that a node would refuse, by column and row, and not the node', async () => {
+    const cluster = await startCitus();
+    onTestFinished(() => cluster.stop());
+    const address = await cluster.database();
+    await statement(address, 'CREATE EXTENSION IF NOT EXISTS postgis');
+    const world = await databaseAtWork(address);
+    const course = await world.loaded(firstContent(SHAPES, [[1, 'one', POINT]]));
+    course.publishRows([
+      [1, 'ONE', POINT],
+      [2, 'two', null],
+    ]);
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    course.publishRows([[1, 'one', OPEN_RING]]);
+    expect(await world.apply(course)).toMatchObject({
+      kind: 'failed',
+      error: { code: 'changes_inapplicable' },
+    });
+    expect(await world.load(course)).toMatchObject({
+      kind: 'failed',
+      error: {
+        code: 'data_invalid',
+        message: expect.stringMatching(/four points in each ring\. \(COPY [^,]+, line 1, column shape\)$/),
+      },
+    });
+    expect(await world.byHand('SELECT id, name FROM feeds.parcels ORDER BY id')).toEqual([
+      ['1', 'ONE'],
+      ['2', 'two'],
+    ]);
   });
 });

@@ -173,6 +173,7 @@ async function stage(turn: Turn, net: NetChange, target: Target): Promise<void> 
     columns: [...values, flag],
     from: `${netRows(net)} AS net`,
     mostRows: net.rows + net.removals,
+    isDistributed: target.isDistributed,
   });
   await analyzeStage(transaction, target);
 }

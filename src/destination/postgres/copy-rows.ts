@@ -49,6 +49,8 @@ export interface CopiedRows {
   readonly mostRows: number;
   /** Whether geometries are those of PostGIS; else they are bytes (WKB). */
   readonly hasPostgis: boolean;
+  /** Whether Citus passes the rows on to a node: as bytes, whatever they come as. */
+  readonly isDistributed: boolean;
   /**
    * The table as SQL, which the transaction has made on this server. Its rows are written frozen: later reads change no page to note that
    * they are committed, and the table is counted by its key alone.
@@ -71,8 +73,9 @@ export async function copyRows(
   rows: CopiedRows,
 ): Promise<number> {
   const copied = (format: Format) => copyIn(engine, pipe, transaction, target, rows, format);
-  if (!rows.hasPostgis || rows.columns.every(({ type }) => type !== 'geometry'))
-    return await copied('binary');
+  const { columns, hasPostgis, isDistributed } = rows;
+  const mayBeRefused = hasPostgis && columns.some(({ type }) => type === 'geometry');
+  if (!mayBeRefused || isDistributed) return await copied('binary');
   // Rows are written frozen only where the table was emptied since the savepoint.
   const emptied = rows.newTable === undefined ? [] : [`TRUNCATE ${rows.newTable}`];
   await transaction.runAll(['SAVEPOINT copy', ...emptied]);

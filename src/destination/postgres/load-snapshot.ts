@@ -108,7 +108,7 @@ async function make(turn: Turn, { job, plan, stated, current }: Loading): Promis
   const list = plan.columns.map(({ columnName }) => identifier(columnName)).join(', ');
   // Citus passes the rows of a distributed table on to its node, and freezes none.
   const frozen = current.isDistributed ? {} : { newTable: table };
-  await turn.copy(`${table} (${list})`, { ...copied(plan, stated), ...frozen });
+  await turn.copy(`${table} (${list})`, { ...copied(plan, stated, current), ...frozen });
   const content = await readContent(transaction, table, plan.columns);
   refuseOtherCount(job, content.rowCount);
   await giveKey(turn, job, current, plan.columns, content.rowCount);
@@ -150,7 +150,7 @@ async function edit(
   const target = { schemaName, tableName, isDistributed, columns, isNet: false };
   const stage = stageOf(target);
   await makeStage(transaction, target, postgis);
-  await turn.copy(stageWithColumns(target), copied(plan, stated));
+  await turn.copy(stageWithColumns(target), copied(plan, stated, current));
   const staged = await readContent(transaction, stage, columns);
   refuseOtherCount(job, staged.rowCount);
   await proveKeys(transaction, job, stage, columns, staged.rowCount);
@@ -181,9 +181,10 @@ function proveEqual(named: Named, content: Content, staged: Content): void {
   if (!isSameContent(content, staged)) throw rowsAltered(named);
 }
 
-function copied(plan: TablePlan, mostRows: number) {
+function copied(plan: TablePlan, mostRows: number, { isDistributed }: Current) {
   return {
     mostRows,
+    isDistributed,
     columns: plan.columns.map((column) => ({
       value: `rows.${identifier(column.columnName)}`,
       type: column.type,

@@ -28,7 +28,13 @@ export async function stageContent(
   const copied = columns.map((column, position) => {
     return { value: `rows.${netColumn(position)}`, type: column.type, srid: sridOfColumn(column) };
   });
-  await copy(stageWithColumns(target), { columns: copied, from: `(${select}) AS rows`, mostRows });
+  const { isDistributed } = target;
+  await copy(stageWithColumns(target), {
+    columns: copied,
+    from: `(${select}) AS rows`,
+    mostRows,
+    isDistributed,
+  });
   const staged = await readContent(transaction, stageOf(target), target.columns);
   const keys = await countKeys(transaction, target);
   proveExpected(content, { rowCount: staged.rowCount, ...(keys ?? everyRow(staged)) });

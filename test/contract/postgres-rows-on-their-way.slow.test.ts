@@ -2,12 +2,14 @@
 
 import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import pg from 'pg';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
 import type { Row } from '../../fixtures/source/content.ts';
 import { commitAll } from '../support/commit-all.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
 import { parquet, snapshot, column as snapshotColumn } from '../support/duckdb-mirror.ts';
+import { eventually } from '../support/patience.ts';
 import { PEOPLE } from '../support/people.ts';
 import { poisonedFile } from '../support/poisoned-files.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
@@ -139,6 +141,34 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     await world.byHand('ALTER TABLE public.own NO INHERIT feeds.parcels');
     expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
     expect(await world.byHand('SELECT count(*) FROM public.own')).toEqual([['2']]);
+  });
+
+  it('F74 commits again where another session has written a row that the commit waited for', async () => {
+    const address = await server.database();
+    const world = await databaseAtWork(address);
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
+    for (const [commit, rows] of [
+      [world.apply, SECOND],
+      [world.load, FIRST],
+    ] as const) {
+      const neighbour = new pg.Client({ connectionString: address });
+      await neighbour.connect();
+      onTestFinished(() => neighbour.end());
+      await neighbour.query('BEGIN; UPDATE feeds.parcels SET name = name');
+      course.publishRows(rows);
+      let isOver = false;
+      const committed = commit(course).finally(() => {
+        isOver = true;
+      });
+      const waiting =
+        "SELECT 1 FROM pg_stat_activity WHERE application_name = 'feed-sync' AND wait_event_type = 'Lock'";
+      await eventually(async () => {
+        if (!isOver) expect(await statement(address, waiting)).not.toEqual([]);
+      });
+      await neighbour.query('COMMIT');
+      expect(await committed).toMatchObject({ kind: 'committed' });
+      expect(await world.byHand(ROWS)).toEqual(TEXTS(rows));
+    }
   });
 
   it('F76 writes texts that a collation of somebody takes for equal to those before', async () => {

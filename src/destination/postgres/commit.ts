@@ -90,6 +90,8 @@ interface Repetition {
   readonly sent: Attempted | null;
   /** The table goes without the index of its key, which cannot hold a value. */
   readonly dropsKey: boolean;
+  /** Whether an attempt has failed. */
+  readonly isRepeated: boolean;
 }
 
 /**
@@ -101,7 +103,7 @@ export async function commitWithRetries(
   job: ValidatedWrite,
 ): Promise<JobResult | Error> {
   const { clock, signal } = committing;
-  let repetition: Repetition = { sent: null, dropsKey: false };
+  let repetition: Repetition = { sent: null, dropsKey: false, isRepeated: false };
   for (let attempt = 1; ; attempt += 1) {
     try {
       if (signal?.aborted) throw new InterruptedError('The commit was interrupted.');
@@ -111,7 +113,7 @@ export async function commitWithRetries(
       await recover(committing, thrown);
       const next = attempt < attemptsFor(thrown) ? repetitionAfter(thrown, repetition) : null;
       if (next === null) return lastError(thrown, repetition);
-      repetition = next;
+      repetition = { ...next, isRepeated: true };
       await clock.sleep(PAUSE_MS * attempt, signal).catch(() => {});
     }
   }
@@ -120,10 +122,11 @@ export async function commitWithRetries(
 async function repeated(
   committing: Committing,
   job: ValidatedWrite,
-  { sent, dropsKey }: Repetition,
+  repetition: Repetition,
 ): Promise<JobResult> {
+  const { sent } = repetition;
   if (sent !== null && (await hasTakenEffect(committing, sent))) return completed(committing, sent);
-  return await attemptOf(committing, job, dropsKey);
+  return await attemptOf(committing, job, repetition);
 }
 
 /** A node that was restarted is there at once; one that is down, or silent, holds up nobody. */
@@ -159,7 +162,11 @@ function isRepeatable(error: unknown): boolean {
   return error instanceof PostgresError && (error.fault === 'conflict' || error.fault === 'unavailable');
 }
 
-async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: boolean): Promise<JobResult> {
+async function attemptOf(
+  committing: Committing,
+  job: ValidatedWrite,
+  repetition: Repetition,
+): Promise<JobResult> {
   const { place, connection, lease, postgis, schemaOf, clock, nodes } = committing;
   const path = searchPath(postgis);
   const now = clock.now();
@@ -174,7 +181,7 @@ async function attemptOf(committing: Committing, job: ValidatedWrite, dropsKey: 
         });
         // Times never fall, so that each time names one state.
         const appliedAt = now > current.newestTime ? now : current.newestTime;
-        attempted = await executed(committing, { transaction, job, current, appliedAt, dropsKey });
+        attempted = await executed(committing, { transaction, job, current, appliedAt, ...repetition });
         return attempted;
       },
       { searchPath: path },
@@ -225,17 +232,16 @@ async function hasTakenEffect(
   );
 }
 
-interface Attempt {
+interface Attempt extends Pick<Repetition, 'dropsKey' | 'isRepeated'> {
   readonly transaction: Transaction;
   readonly job: ValidatedWrite;
   readonly current: Current;
   readonly appliedAt: Date;
-  readonly dropsKey: boolean;
 }
 
 async function executed(
   { place, writing, pipe, postgis, clock, patience, indexes, history, unions, nodes, schemaOf }: Committing,
-  { transaction, job, current, appliedAt, dropsKey }: Attempt,
+  { transaction, job, current, appliedAt, dropsKey, isRepeated }: Attempt,
 ): Promise<Attempted> {
   const { datasetId } = job.job;
   const { lockWaitMs } = patience;
@@ -244,6 +250,7 @@ async function executed(
     transaction,
     commitNumber,
     appliedAt,
+    isRepeated,
     keepsHistory: history.keeps(datasetId),
     postgis,
     indexes,

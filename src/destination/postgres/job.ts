@@ -18,6 +18,8 @@ export interface Turn {
   /** The number that the commit takes. */
   readonly commitNumber: number;
   readonly appliedAt: Date;
+  /** Whether an attempt at the same commit has failed. */
+  readonly isRepeated: boolean;
   /** True when the dataset keeps its history. */
   readonly keepsHistory: boolean;
   readonly postgis: Postgis | null;

@@ -3,6 +3,7 @@
  * changed is never deleted, because a reader's foreign key may hang on it. Then proves what was written.
  */
 
+import type { Counts } from '../../model/records.ts';
 import { identifier, numberAt } from '../../staging/engine/sql.ts';
 import { type Named, qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
@@ -11,11 +12,28 @@ import { DIFFERENCE } from './difference.ts';
 import { PostgresError } from './errors.ts';
 import { changeable, columnNames, sameKey, stageOf, type Target } from './stage.ts';
 
-/** Follows the difference, row by row. @throws PostgresError */
-export async function writeInPlace(transaction: Transaction, target: Target): Promise<void> {
-  for (const statement of [deleteRemoved(target), updateChanged(target), insertAdded(target)]) {
-    if (statement !== null) await transaction.run(statement);
+/** Rows are no longer where the difference found them. */
+class MovedRowsError extends PostgresError {
+  constructor({ schemaName, tableName }: Named) {
+    super('conflict', `another session has written rows of ${schemaName}.${tableName} meanwhile`, null);
   }
+}
+
+/**
+ * Follows the difference, row by row. With `isProven` a row that is missed is left to the proof, which names what else may keep it as
+ * it was: a trigger, a rule. @throws PostgresError; a conflict where a row is missed
+ */
+export async function writeInPlace(
+  transaction: Transaction,
+  target: Target,
+  { removed, changed }: Counts,
+  isProven: boolean,
+): Promise<void> {
+  const deleted = await transaction.run(deleteRemoved(target));
+  const update = updateChanged(target);
+  const updated = update === null ? changed : await transaction.run(update);
+  if (!isProven && (deleted < removed || updated < changed)) throw new MovedRowsError(target);
+  await transaction.run(insertAdded(target));
 }
 
 /** Replaces all rows. Rows without a key in common cannot be compared: all of them go, and all come. */
@@ -86,7 +104,7 @@ export async function readTouched(transaction: Transaction, target: Target): Pro
 export function rowsAltered({ schemaName, tableName }: Named): PostgresError {
   return new PostgresError(
     'depended-on',
-    `a trigger, a rule or a policy alters the rows that are written into ${schemaName}.${tableName}`,
+    `a trigger, a rule or a policy alters the rows that are written into ${schemaName}.${tableName}, or another session writes there`,
     null,
   );
 }

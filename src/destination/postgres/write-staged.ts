@@ -66,7 +66,8 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   const judgement = await judgeStaged(turn, staged, difference);
   if (judgement?.kind === 'awaiting') return judgement;
   await turn.alter([...log.before, ...alteration.before]);
-  await (difference === null ? replaceRows(transaction, target) : writeInPlace(transaction, target));
+  if (difference === null) await replaceRows(transaction, target);
+  else await writeInPlace(transaction, target, difference, turn.isRepeated);
   await turn.alter(alteration.after);
   // A table without an index of its key keeps going without one: changes wait for no reader.
   if (alteration.addsKey && !target.isNet) await addKey(transaction, target, target.columns, indexes);

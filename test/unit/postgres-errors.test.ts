@@ -5,6 +5,7 @@ import { DatabaseError } from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Connection } from '../../src/destination/postgres/connection.ts';
 import { datasetError, destinationError, diagnose } from '../../src/destination/postgres/errors.ts';
+import { exceedsAnIndex } from '../../src/destination/postgres/tables.ts';
 import { systemClock } from '../../src/lib/clock.ts';
 import { Secret } from '../../src/lib/secret.ts';
 import { errorCodeOf, errorEntryOf } from '../../src/model/errors.ts';
@@ -14,6 +15,13 @@ function serverError(code: string, file = 'execMain.c') {
 }
 
 describe('an error of PostgreSQL', () => {
+  it('is of an index only where no COPY met it: a JSON text that is too long has the same code', () => {
+    const error = serverError('54000');
+    expect(exceedsAnIndex(error)).toBe(true);
+    error.isOfCopy = true;
+    expect(exceedsAnIndex(error)).toBe(false);
+  });
+
   it.each([
     ['a lock that was not free in time', '55P03', 'table_locked', 'part', 75],
     ['deadlocks that repeat', '40P01', 'table_locked', 'part', 75],

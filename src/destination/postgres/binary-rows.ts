@@ -89,12 +89,16 @@ function orEndless(value: string, finite: string, type: string, size: number): s
     WHEN ${value} = ${type} '-infinity' THEN ${least} END`;
 }
 
-/** WKB says first in which order its bytes come; DuckDB writes the lowest first. The flag is in the highest byte of the type. */
 function geometry(wkb: string, srid: number): string {
   if (srid === 0) return `${length(`octet_length(${wkb})`)} || ${wkb}`;
+  return `${length(`octet_length(${wkb}) + 4`)} || ${withSrid(wkb, srid)}`;
+}
+
+/** WKB says first in which order its bytes come; DuckDB writes the lowest first. The flag is in the highest byte of the type. */
+export function withSrid(wkb: string, srid: number): string {
   const number = Buffer.alloc(4);
   number.writeUInt32LE(srid);
-  return `${length(`octet_length(${wkb}) + 4`)} || ${wkb}[1:4] || ${blob([0x20, ...number])} || ${wkb}[6:]`;
+  return `${wkb}[1:4] || ${blob([0x20, ...number])} || ${wkb}[6:]`;
 }
 
 function blob(content: Iterable<number>): string {

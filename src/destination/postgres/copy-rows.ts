@@ -1,6 +1,6 @@
 /**
- * Rows from DuckDB to PostgreSQL: DuckDB writes them into a named pipe in the binary format of COPY, and its bytes go there. No row
- * becomes a value of JavaScript, and nothing is written to a disk.
+ * Rows from DuckDB to PostgreSQL: DuckDB writes them into a named pipe in the binary format of COPY, and its bytes go there. Where PostGIS
+ * refuses a geometry, the rows go again as CSV. No row becomes a value of JavaScript, and nothing is written to a disk.
  *
  * Invariants: the COPY ends only after DuckDB has said that everything is written, because a pipe that ends early looks like one
  * that ends. This process holds the writing end open until then. The reading end is closed first where anything fails: DuckDB does
@@ -58,8 +58,8 @@ export interface CopiedRows {
   readonly newTable?: string;
 }
 
-/** How rows are written: `text` takes the server twice as long, and PostGIS stores geometries from it that it refuses else. */
-type Format = 'binary' | 'text';
+/** As COPY names it. The server takes more than twice as long for CSV; PostGIS stores geometries from it that it refuses in bytes. */
+type Format = 'binary' | 'csv';
 
 /**
  * Copies rows into PostgreSQL. `target` is a table of PostgreSQL with its columns. Resolves to the number of rows. @throws DuckDbError,
@@ -87,7 +87,7 @@ export async function copyRows(
     if (!isRefusedGeometry(error)) throw error;
   }
   await transaction.runAll(['ROLLBACK TO SAVEPOINT copy', 'RELEASE SAVEPOINT copy']);
-  return await copied('text');
+  return await copied('csv');
 }
 
 async function copyIn(
@@ -111,7 +111,7 @@ async function copyIn(
   const freeze = rows.newTable === undefined ? '' : ', FREEZE';
   const bytes = format === 'binary' ? framed(source) : source;
   const copying = transaction.copyIn(
-    `COPY ${target} FROM STDIN (FORMAT ${format === 'binary' ? 'binary' : 'csv'}${freeze})`,
+    `COPY ${target} FROM STDIN (FORMAT ${format}${freeze})`,
     Readable.from(bytes, { objectMode: false, highWaterMark: COPY_BUFFER_BYTES }),
   );
   const { columns, from } = rows;

@@ -4,7 +4,7 @@
  */
 
 import { text } from '../../staging/engine/sql.ts';
-import type { CopiedColumn } from './binary-rows.ts';
+import { type CopiedColumn, withSrid } from './binary-rows.ts';
 
 /** The types whose values are quoted, because they may be an empty text or hold a line of COPY. NULL is never quoted. */
 const IS_QUOTED: ReadonlySet<CopiedColumn['type']> = new Set(['string', 'json']);
@@ -21,19 +21,11 @@ export function writeCsv(columns: readonly CopiedColumn[], from: string, path: s
 function csvValue({ value, type, srid }: CopiedColumn): string {
   if (type === 'timestamp') return timestamp(value);
   if (type !== 'geometry') return value;
-  const digits = `hex(ST_AsWKB(${value}))`;
-  return srid === 0 ? digits : withSrid(digits, srid);
+  const wkb = `ST_AsWKB(${value})`;
+  return `hex(${srid === 0 ? wkb : withSrid(wkb, srid)})`;
 }
 
 /** DuckDB rounds the time of a zone, and no other, where it writes one that is far away. */
 function timestamp(value: string): string {
   return `CASE WHEN isfinite(${value}) THEN make_timestamp(epoch_us(${value}))::VARCHAR || '+00' ELSE ${value}::VARCHAR END`;
-}
-
-/** WKB says first in which order its bytes come; DuckDB writes the lowest first. The flag is in the highest byte of the type. */
-function withSrid(digits: string, srid: number): string {
-  const number = Buffer.alloc(4);
-  number.writeUInt32LE(srid);
-  const shown = number.toString('hex').toUpperCase();
-  return `(${digits})[1:8] || '20' || '${shown}' || (${digits})[11:]`;
 }

@@ -1,11 +1,9 @@
 /** The failure of DuckDB while it renders the rows of a dataset for the server: its memory, its disk, or DuckDB itself. */
 
 import { type FeedSyncError, InterruptedError, StorageError } from '../../model/errors.ts';
-import { type DuckDbError, firstLine, fullDisk } from '../../staging/engine/errors.ts';
+import { type DuckDbError, firstLine, fullDisk, MORE_MEMORY } from '../../staging/engine/errors.ts';
 
 const FREE_SPACE = 'Free space on it: DuckDB spills there what exceeds duckdb.memoryLimit.';
-const MORE_MEMORY =
-  'Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT), or set duckdb.threads (FEED_SYNC_DUCKDB_THREADS) to 1.';
 
 /** `directory` is the data directory. */
 export async function stagingFailure(

@@ -171,6 +171,10 @@ export async function mirrorError(error: unknown, place: MirrorPlace): Promise<E
   return asError(error);
 }
 
+/** What to do where DuckDB lacks memory. */
+export const MORE_MEMORY =
+  'Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT), or set duckdb.threads (FEED_SYNC_DUCKDB_THREADS) to 1.';
+
 /** Describes the failure of the mirror at `path`, for every fault that no dataset's data has caused. */
 export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPlace): Promise<FeedSyncError> {
   const cause = error;
@@ -197,7 +201,7 @@ export async function mirrorFailure(error: DuckDbError, { path, uid }: MirrorPla
       );
     case 'out-of-memory':
       return new StorageError(`DuckDB needs more memory than it may use for ${path}: ${firstLine(error)}.`, {
-        hint: 'Raise duckdb.memoryLimit (FEED_SYNC_DUCKDB_MEMORY_LIMIT), or set duckdb.threads (FEED_SYNC_DUCKDB_THREADS) to 1.',
+        hint: MORE_MEMORY,
         cause,
       });
     case 'not-permitted':

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /** The process: gathers what is ambient, runs a command, and ends with its exit code. */
 
-import { readFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
 import { arch, availableParallelism, hostname, release, totalmem, type } from 'node:os';
 import process from 'node:process';
 import { getHeapStatistics } from 'node:v8';
@@ -18,6 +19,9 @@ const ENDED_BY_SIGNAL = 128;
 /** One Ctrl-C may arrive twice: from the terminal, and again from npm or npx, which pass it on. */
 const SAME_REQUEST_MS = 250;
 const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
+
+/** Ends with a code at once, and has no threads. The program itself does where there is no shell, later. */
+const SHELL = '/bin/sh';
 
 const ERASE_BELOW = '\r\u001b[J';
 
@@ -86,6 +90,7 @@ const context: Context = {
 };
 
 openNoDebugger();
+process.on('exit', becomeOneWithoutThreads);
 nameSourcesOfUncaughtErrors();
 goOnWhereNothingCanBeWritten();
 process.exit(await start(process.argv.slice(2), described.version, context));
@@ -109,15 +114,32 @@ function stopSignal(): AbortSignal {
   return controller.signal;
 }
 
-/**
- * An exit waits for the threads of the process, and one of these may be in a statement that ends in an hour, or never. So
- * the process becomes another one, which has none and ends with the code.
- */
 function endAtOnce(code: number): never {
   // Lines that were drawn below the cursor must not stay in the way of other programs.
   if (screenHeight() !== null) process.stderr.write(ERASE_BELOW);
-  process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${code})`], {});
   return process.exit(code);
+}
+
+/**
+ * An exit waits for the threads of the process without end. One may be in a statement that ends in an hour, or never; one of
+ * Node's compilers may be waiting for a garbage collection, which nobody makes during an exit (Node's issue 54918). So the
+ * process becomes another one, which has no threads and ends with the code.
+ */
+function becomeOneWithoutThreads(code: number): void {
+  flushCompileCache();
+  const [path, ...words] = hasShell()
+    ? [SHELL, '-c', `exit ${code}`]
+    : [process.execPath, '--eval', `process.exit(${code})`];
+  process.execve?.(path, [path, ...words], {});
+}
+
+function hasShell(): boolean {
+  try {
+    accessSync(SHELL, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function readStandardInput(maxCharacters: number): Promise<string> {

@@ -166,6 +166,26 @@ describe.skipIf(EMBEDDED.folder === null)('commits in a database with settings o
     });
   });
 
+  it('says which right makes temporary tables where the role has lost it, and goes on once it is back', async () => {
+    const address = await server.database();
+    const name = address.match(/county_\d+/)?.[0];
+    await statement(address, `CREATE ROLE modest LOGIN; GRANT CREATE, TEMP ON DATABASE ${name} TO modest`);
+    const world = await databaseAtWork(address.replace('//feeds:', '//modest:'));
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
+    await statement(address, `REVOKE TEMP ON DATABASE ${name} FROM modest, PUBLIC`);
+    course.publishRows([[1, 'ONE']]);
+    expect(await world.apply(course)).toMatchObject({
+      kind: 'failed',
+      error: {
+        code: 'destination_refused',
+        message: expect.stringContaining('permission denied to create temporary tables'),
+        hint: expect.stringContaining('GRANT TEMPORARY ON DATABASE'),
+      },
+    });
+    await statement(address, `GRANT TEMPORARY ON DATABASE ${name} TO modest`);
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+  });
+
   it('never takes the rows that a policy shows for all that there are', async () => {
     const address = await server.database();
     const name = address.match(/county_\d+/)?.[0];

@@ -85,6 +85,12 @@ const NOT_SUPPORTED = '0A000';
 /** The function of the server that refuses to read past a policy for rows. Its code is that of a missing right. */
 const OF_POLICIES = 'check_enable_rls';
 
+/** The function of the server that refuses to make a temporary table for a role that lacks the right. */
+const OF_TEMPORARY_TABLES = 'InitTempTableNamespace';
+const GRANT_TEMPORARY = 'Run as the owner of the database: GRANT TEMPORARY ON DATABASE … TO … (the role).';
+const OWN_SCHEMAS =
+  'Make the role the owner of the schemas feeds, feed_sync, archived and history, and of everything in them.';
+
 /** PostGIS has one function for all that it refuses, and one code: that of an error within the server. */
 const OF_GEOMETRIES = 'pg_error';
 const INTERNAL = 'XX000';
@@ -301,7 +307,7 @@ function destinationFailure(error: PostgresError, place: string): FeedSyncError 
     case 'not-permitted':
       return new DestinationError(`The role lacks a right in the database ${place}: ${said}`, {
         code: 'destination_refused',
-        hint: 'Make the role the owner of the schemas feeds, feed_sync, archived and history, and of everything in them.',
+        hint: error.routine === OF_TEMPORARY_TABLES ? GRANT_TEMPORARY : OWN_SCHEMAS,
         cause,
       });
     case 'interrupted':

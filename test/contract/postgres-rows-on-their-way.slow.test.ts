@@ -143,6 +143,43 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     expect(await world.byHand('SELECT count(*) FROM public.own')).toEqual([['2']]);
   });
 
+  it('F75 loads no values that the trigger of an event trigger has altered, and stages none', async () => {
+    const address = await server.database();
+    const world = await databaseAtWork(address);
+    const put = (event: string, written: string) => `CREATE OR REPLACE FUNCTION public.own() RETURNS trigger
+        LANGUAGE plpgsql AS $own$ BEGIN ${written}; END $own$;
+      CREATE OR REPLACE FUNCTION public.put() RETURNS event_trigger LANGUAGE plpgsql AS $put$
+        DECLARE made record; BEGIN FOR made IN SELECT * FROM pg_event_trigger_ddl_commands() LOOP
+        IF made.object_identity ~ 'parcels|stage' THEN
+          EXECUTE format('CREATE TRIGGER own ${event} ON %s FOR EACH ROW EXECUTE FUNCTION public.own()', made.objid::regclass);
+        END IF; END LOOP; END $put$`;
+    await world.byHand(`${put('BEFORE INSERT', 'NEW.name = upper(NEW.name); RETURN NEW')};
+      CREATE EVENT TRIGGER put ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION public.put()`);
+    const course = world.published(firstContent(PEOPLE, FIRST));
+    expect(await world.load(course)).toMatchObject({
+      kind: 'failed',
+      error: {
+        code: 'reader_dependency',
+        message: expect.stringContaining(
+          'a trigger, a rule or a policy alters the rows that are written into feeds.parcels',
+        ),
+      },
+    });
+    // One that leaves the rows as they are is in nobody's way.
+    await world.byHand(put('AFTER INSERT', "PERFORM pg_notify('made', NEW.name); RETURN NULL"));
+    expect(await world.load(course)).toMatchObject({ kind: 'committed' });
+    expect(await world.byHand(ROWS)).toEqual(TEXTS(FIRST));
+    await world.byHand(put('BEFORE INSERT', 'NEW.name = upper(NEW.name); RETURN NEW'));
+    for (const [commit, rows] of [
+      [world.apply, SECOND],
+      [world.load, FIRST],
+    ] as const) {
+      course.publishRows(rows);
+      expect(await commit(course)).toMatchObject({ kind: 'committed' });
+      expect(await world.byHand(ROWS)).toEqual(TEXTS(rows));
+    }
+  });
+
   it('F74 commits again where another session has written a row that the commit waited for', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);

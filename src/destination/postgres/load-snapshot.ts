@@ -36,10 +36,11 @@ import {
   comments,
   createTable,
   type FoundTable,
+  hasTriggers,
   lacksKeys,
   sridOfColumn,
 } from './tables.ts';
-import { rowsAltered } from './write-rows.ts';
+import { replaceRows, rowsAltered } from './write-rows.ts';
 import { judgeUncompared, writeStaged } from './write-staged.ts';
 
 /** Validates a snapshot. @throws DataError, StorageError */
@@ -101,21 +102,40 @@ interface Loaded extends Content {
 }
 
 /** Nobody sees the table before the end of the transaction, so it is filled before it gets its key and its indexes. */
-async function make(turn: Turn, { job, plan, stated, current }: Loading): Promise<Loaded | Awaiting> {
+async function make(turn: Turn, loading: Loading): Promise<Loaded | Awaiting> {
   const { transaction, postgis } = turn;
-  const table = qualified(current);
+  const { job, plan, current } = loading;
   await transaction.run(createTable(current, plan.columns, postgis));
-  const list = plan.columns.map(({ columnName }) => identifier(columnName)).join(', ');
-  // Citus passes the rows of a distributed table on to its node, and freezes none.
-  const frozen = current.isDistributed ? {} : { newTable: table };
-  await turn.copy(`${table} (${list})`, { ...copied(plan, stated, current), ...frozen });
-  const content = await readContent(transaction, table, plan.columns);
+  const content = await fill(turn, loading);
   refuseOtherCount(job, content.rowCount);
   await giveKey(turn, job, current, plan.columns, content.rowCount);
   const judgement = await judgeUncompared(job.gate, () => job.digest, current.live, content.rowCount);
   if (judgement?.kind === 'awaiting') return judgement;
   await finishTable(turn, current, plan.columns, job);
   return { ...content, net: null, isApproved: judgement !== null };
+}
+
+/** Fills a new table. Rows that triggers or rules of an operator see are staged and compared. @throws PostgresError */
+async function fill(turn: Turn, { plan, stated, current }: Loading): Promise<Content> {
+  const { transaction, postgis } = turn;
+  const { schemaName, tableName, isDistributed } = current;
+  const { columns } = plan;
+  const table = qualified(current);
+  const rows = copied(plan, stated, current);
+  if (!isDistributed && (await hasTriggers(transaction, current))) {
+    const target = { schemaName, tableName, isDistributed, columns, isNet: false };
+    await makeStage(transaction, target, postgis);
+    await turn.copy(stageWithColumns(target), rows);
+    const staged = await readContent(transaction, stageOf(target), columns);
+    await replaceRows(transaction, target);
+    proveEqual(current, await readContent(transaction, table, columns), staged);
+    return staged;
+  }
+  const list = columns.map(({ columnName }) => identifier(columnName)).join(', ');
+  // Citus passes the rows of a distributed table on to its node, and freezes none.
+  const frozen = isDistributed ? {} : { newTable: table };
+  await turn.copy(`${table} (${list})`, { ...rows, ...frozen });
+  return await readContent(transaction, table, columns);
 }
 
 /** Gives a table that was made and filled, and has its key, its indexes, its comments and its undo log. */

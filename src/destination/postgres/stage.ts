@@ -50,7 +50,11 @@ export async function makeStage(
   const marked = isNet || isDistributed ? [...types, [PRESENT, 'boolean'] as const] : types;
   const defined = marked.map(([name, type]) => `${identifier(name)} ${type}`).join(', ');
   if (!isDistributed) {
-    await transaction.run(`CREATE TEMPORARY TABLE ${TEMPORARY} (${defined}) ON COMMIT DROP`);
+    await transaction.runAll([
+      `CREATE TEMPORARY TABLE ${TEMPORARY} (${defined}) ON COMMIT DROP`,
+      // An event trigger of an operator may put triggers on each new table, which would stage other values.
+      `ALTER TABLE ${TEMPORARY} DISABLE TRIGGER USER`,
+    ]);
     return;
   }
   const stage = stageOf(target);

@@ -211,6 +211,14 @@ export async function readFound(
   };
 }
 
+/** Returns whether a table has triggers or rules. A new one has those that an event trigger of an operator gave it. */
+export async function hasTriggers(transaction: Transaction, named: Named): Promise<boolean> {
+  const [row = []] = await transaction.rows(
+    `SELECT relhastriggers OR relhasrules FROM pg_class WHERE oid = ${text(qualified(named))}::regclass`,
+  );
+  return booleanAt(row, 0);
+}
+
 const KINDS: ReadonlyMap<string, string> = new Map([
   ['r', 'table'],
   ['v', 'view'],

@@ -1,6 +1,6 @@
 /** The faults of a disk: which there are, which one a seed means, and what it does to the bytes of a file. */
 
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { seededRandom } from '../exploration/random.ts';
 
@@ -54,18 +54,23 @@ export function faultOf(seed: number): Fault {
   return { seed, state, file, kind: chosen(KINDS, next), next };
 }
 
-interface Damage {
+export interface Damage {
+  /** The damaged file in the folder of the installation. */
+  readonly name: string;
+  readonly bytes: Buffer;
   /** What was done, in words. */
   readonly done: string;
   /** False where the bytes are what they were: zeroes in the place of zeroes. */
   readonly isChange: boolean;
 }
 
-/** Damages the file in the folder of an installation. `earlier`: the folder of the same installation at an earlier time. */
-export function damage({ file, kind, next }: Fault, home: string, earlier: string): Damage {
+/**
+ * Returns the damaged bytes of a file in the folder of an installation, which stays as it is. `earlier`: the folder of the same
+ * installation at an earlier time.
+ */
+export function damageOf({ file, kind, next }: Fault, home: string, earlier: string): Damage {
   const name = file === 'staged' ? stagedFile(home, next) : FILES[file];
-  const path = join(home, name);
-  const bytes = readFileSync(path);
+  const bytes = readFileSync(join(home, name));
   const before = join(earlier, name);
   const isDuckDb = file === 'mirror' || file === 'copy';
   const damaged = damagedBytes(kind, {
@@ -74,8 +79,9 @@ export function damage({ file, kind, next }: Fault, home: string, earlier: strin
     earlier: existsSync(before) ? readFileSync(before) : Buffer.alloc(0),
     next,
   });
-  writeFileSync(path, damaged.bytes);
   return {
+    name,
+    bytes: damaged.bytes,
     done: file === 'staged' ? `${name}: ${damaged.done}` : damaged.done,
     isChange: !damaged.bytes.equals(bytes),
   };
@@ -150,7 +156,7 @@ function blocksOf({ length }: Buffer, first: number, bytes: number): readonly Pa
 }
 
 function part(bytes: Buffer, { from, to }: Part): Buffer {
-  return Buffer.from(bytes.subarray(from, to));
+  return bytes.subarray(from, to);
 }
 
 function chosen<T>(list: readonly T[], next: () => number): T {

@@ -34,8 +34,8 @@ const FINDING_CODES = [0, 65, 74, 75, 77];
 export interface Judging {
   /** The folder of a copy of the damaged installation. */
   readonly home: string;
-  /** The folder of the damaged installation, which stays as it is. */
-  readonly damaged: string;
+  /** Returns the folder of another copy. */
+  readonly copy: () => string;
   readonly fault: Fault;
   readonly installation: Installation;
   readonly runner: Runner;
@@ -118,7 +118,8 @@ function wrongApprovals(approved: readonly Said[], isStaged: boolean): readonly 
 }
 
 /** The tables of the mirror as they were damaged. */
-async function examined({ damaged }: Judging): Promise<Examined['tables']> {
+async function examined({ copy }: Judging): Promise<Examined['tables']> {
+  const damaged = copy();
   const { tables } = await examineFile({
     path: join(damaged, FILES.mirror),
     memoryLimitBytes: MEMORY_BYTES,

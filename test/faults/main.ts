@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { Command } from 'commander';
+import { memoryFolder } from '../support/memory-folder.ts';
 import { noteResult, readResults, testedCommit } from '../support/results-file.ts';
 import { stopOnSignal } from '../support/stop-on-signal.ts';
 import { faultOf } from './fault.ts';
@@ -25,7 +26,12 @@ const { seed, count, keep, results } = new Command('faults')
   .parse()
   .opts<{ seed: number; count: number; keep?: string; results?: string }>();
 
+/** More than the installations take that are there at one time. */
+const FREE_BYTES = 2e9;
+
 const commit = testedCommit();
+// No fault is a loss of power, so nothing need wait for a disk.
+process.env['TMPDIR'] ??= memoryFolder(FREE_BYTES);
 process.exitCode = await main();
 
 async function main(): Promise<number> {

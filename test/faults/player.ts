@@ -1,12 +1,12 @@
 /** Plays one fault after another. Where something is wrong, the same damage is judged again with a process for each command. */
 
-import { cpSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Judgement, Judgements } from '../support/program-runner.ts';
 import { sendable } from '../support/program-worker.ts';
 import { everythingPublished } from '../support/published.ts';
-import { damage, type Fault } from './fault.ts';
+import { damageOf, type Fault } from './fault.ts';
 import type { Installation } from './installation.ts';
 import { judged, VERDICTS, type Verdict } from './judge.ts';
 
@@ -38,29 +38,27 @@ export class Player {
   /** `keep`: the folder that takes the damaged installation where something was wrong; null: none. */
   async play(fault: Fault, keep: string | null): Promise<Played> {
     const { states, earlier } = this.#installation;
+    const sound = states[fault.state];
+    const { name, bytes, done, isChange } = damageOf(fault, sound, earlier);
+    if (!isChange) return { outcome: 'unchanged', done, faults: [], again: null };
     const folder = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-faults-')));
-    const damaged = join(folder, 'damaged');
+    const copyTo = (home: string): string => {
+      cpSync(sound, home, { recursive: true });
+      writeFileSync(join(home, name), bytes);
+      return home;
+    };
     try {
-      cpSync(states[fault.state], damaged, { recursive: true });
-      const { done, isChange } = damage(fault, damaged, earlier);
-      if (!isChange) return { outcome: 'unchanged', done, faults: [], again: null };
-      const { verdict, again } = await this.#judge(fault, folder, damaged);
-      if (keep !== null && verdict.outcome === 'wrong') {
-        cpSync(damaged, join(keep, String(fault.seed)), { recursive: true });
-      }
+      const { verdict, again } = await this.#judge(fault, () => copyTo(mkdtempSync(join(folder, 'judged-'))));
+      if (keep !== null && verdict.outcome === 'wrong') copyTo(join(keep, String(fault.seed)));
       return { done, ...verdict, again };
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
   }
 
-  #judge(fault: Fault, folder: string, damaged: string): Promise<Judgement<Verdict>> {
+  #judge(fault: Fault, copy: () => string): Promise<Judgement<Verdict>> {
     return this.#judgements.make(
-      (runner) => {
-        const home = mkdtempSync(join(folder, 'judged-'));
-        cpSync(damaged, home, { recursive: true });
-        return judged({ home, damaged, fault, installation: this.#installation, runner });
-      },
+      (runner) => judged({ home: copy(), copy, fault, installation: this.#installation, runner }),
       ({ outcome, faults }) => (outcome === 'wrong' ? `wrong in one process: ${faults.join('; ')}` : null),
     );
   }

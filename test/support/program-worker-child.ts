@@ -17,6 +17,7 @@ import { contextOf, IDENTITY, type Said } from './command-line.ts';
 import { mirrorDifferences } from './mirror-comparison.ts';
 import type { Answer, Asked, SentExpectation } from './program-worker.ts';
 import type { Expectation } from './published.ts';
+import { warmScripts } from './warm-script.ts';
 
 type Start = typeof start;
 
@@ -87,6 +88,7 @@ function expectationOf({ datasets, ...rest }: SentExpectation): Expectation {
 
 const [program = ''] = process.argv.slice(2);
 process.umask(OWNER_ALONE);
+warmScripts();
 const startProgram = startOf(program);
 let expected: Expectation | null = null;
 
@@ -99,3 +101,6 @@ process.on('message', async (asked: Asked) => {
   if (asked.kind === 'expect') expected = expectationOf(asked.expected);
   else process.send?.(await answerTo(asked));
 });
+
+// The process that is warm would keep this one alive.
+process.on('disconnect', () => process.exit());

@@ -94,6 +94,15 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
         77,
         expect.stringContaining(`may not: own the table feeds.${table}.`),
       ]);
+      await statement(
+        address,
+        `ALTER TABLE feeds."${table}" OWNER TO mirror; ALTER TABLE feeds."${table}" SET UNLOGGED`,
+      );
+      const unlogged = await line.run('doctor');
+      expect([unlogged.exitCode, unlogged.stdout]).toEqual([
+        77,
+        expect.stringContaining(`ALTER TABLE feeds.${table} SET LOGGED`),
+      ]);
     });
   });
 

@@ -143,6 +143,26 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     expect(await world.byHand('SELECT count(*) FROM public.own')).toEqual([['2']]);
   });
 
+  it('F75 commits nothing into a table that the server would empty when it crashes, until it is logged again', async () => {
+    const world = await databaseAtWork(await server.database());
+    const course = await world.loaded(firstContent(PEOPLE, FIRST));
+    await world.byHand('ALTER TABLE feeds.parcels SET UNLOGGED');
+    course.publishRows(SECOND);
+    for (const commit of [world.apply, world.load]) {
+      expect(await commit(course)).toMatchObject({
+        kind: 'failed',
+        error: {
+          code: 'reader_dependency',
+          message: expect.stringContaining('ALTER TABLE feeds.parcels SET LOGGED'),
+        },
+      });
+    }
+    expect(await world.byHand(ROWS)).toEqual(TEXTS(FIRST));
+    await world.byHand('ALTER TABLE feeds.parcels SET LOGGED');
+    expect(await world.apply(course)).toMatchObject({ kind: 'committed' });
+    expect(await world.byHand(ROWS)).toEqual(TEXTS(SECOND));
+  });
+
   it('F75 loads no values that the trigger of an event trigger has altered, and stages none', async () => {
     const address = await server.database();
     const world = await databaseAtWork(address);

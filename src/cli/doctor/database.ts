@@ -115,7 +115,13 @@ export function judgeServer(examined: ExaminedServer, place: string): readonly F
         )
       : ok('PostGIS', `${postgis.version} in the schema ${postgis.schema}`),
   );
-  return [...findings, ...judgeCitus(examined), ...judgeLocks(examined), ...judgePast(examined)];
+  return [
+    ...findings,
+    ...judgeCitus(examined),
+    ...judgeUnlogged(examined),
+    ...judgeLocks(examined),
+    ...judgePast(examined),
+  ];
 }
 
 function judgeCitus({ citus, mayRecover, role }: ExaminedServer): readonly Finding[] {
@@ -124,6 +130,14 @@ function judgeCitus({ citus, mayRecover, role }: ExaminedServer): readonly Findi
   const found = `${citus}: the role may not end what a node that was lost has prepared, and waits a minute for Citus to do it.`;
   const hint = `GRANT EXECUTE ON FUNCTION pg_catalog.recover_prepared_transactions() TO ${identifier(role)}`;
   return [warning('Citus', found, hint)];
+}
+
+/** A commit into such a table is refused. */
+function judgeUnlogged({ unloggedTables }: ExaminedServer): readonly Finding[] {
+  if (unloggedTables.length === 0) return [];
+  const found = `The server empties these tables when it crashes, because they were set UNLOGGED: ${unloggedTables.join(', ')}.`;
+  const statements = unloggedTables.map((table) => `ALTER TABLE ${table} SET LOGGED`);
+  return [problem('tables', found, EXIT_CODES.operatorMustAct, statements.join('; '))];
 }
 
 /** The settings that no session of feed-sync can set for itself. */

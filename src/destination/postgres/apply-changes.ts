@@ -157,6 +157,7 @@ const NOTHING_FOUND: FoundTable = {
   keyName: null,
   checks: [],
   heirs: null,
+  isUnlogged: false,
 };
 
 async function stage(turn: Turn, net: NetChange, target: Target): Promise<void> {

@@ -41,6 +41,8 @@ export interface ExaminedServer extends Server {
   readonly isPooled: boolean;
   /** Settings of the server with which it may lose, or hide, what it has: `fsync = off`. */
   readonly unsafeSettings: readonly string[];
+  /** Tables of the mirror, as SQL, that the server empties when it crashes. */
+  readonly unloggedTables: readonly string[];
   /** How far the clock of the server is ahead of the clock of this machine. */
   readonly clockAheadMs: number;
   /** The process that works on the database; null where none does. */
@@ -91,6 +93,7 @@ export async function examineServer(options: ExamineOptions): Promise<ExaminedSe
           unknownReaders: await unknownRoles(transaction, readers),
           isPooled,
           unsafeSettings: (await transaction.rows(SELECT_UNSAFE)).map((setting) => textAt(setting, 0)),
+          unloggedTables: isThere ? await readUnlogged(transaction) : [],
           clockAheadMs: numberAt(row, 0) - betweenMs,
           holder: isThere ? await holderOfLease(transaction) : null,
           blockers: await readBlockers(transaction),
@@ -107,6 +110,10 @@ export async function examineServer(options: ExamineOptions): Promise<ExaminedSe
 }
 
 const NAMES = `ARRAY[${SCHEMAS.map(text).join(', ')}]`;
+/** Beside the tables of datasets a schema may have tables of others. */
+const OWN_NAMES = `ARRAY[${SCHEMAS.filter((name) => name !== LIVE_SCHEMA)
+  .map(text)
+  .join(', ')}]`;
 
 const SELECT_MISSING_RIGHTS = `SELECT 'create temporary tables in the database'
     WHERE NOT has_database_privilege(current_database(), 'TEMP')
@@ -129,6 +136,16 @@ const SELECT_FOREIGN_TABLES = `
 const SELECT_UNSAFE = `SELECT name || ' = ' || setting FROM pg_settings WHERE (name, setting) IN
   (('fsync', 'off'), ('full_page_writes', 'off'), ('ignore_checksum_failure', 'on'), ('zero_damaged_pages', 'on'))
   ORDER BY name`;
+
+async function readUnlogged(transaction: Transaction): Promise<readonly string[]> {
+  const known = (await mayRead(transaction, 'datasets'))
+    ? ` OR (n.nspname, c.relname) IN (SELECT schema_name, table_name FROM ${catalogTable('datasets')})`
+    : '';
+  const rows = await transaction.rows(`SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' AND c.relpersistence = 'u' AND (n.nspname = ANY (${OWN_NAMES})${known}) ORDER BY 1`);
+  return rows.map((row) => textAt(row, 0));
+}
 
 async function missingRights(transaction: Transaction, isThere: boolean): Promise<readonly string[]> {
   const known = isThere && (await mayRead(transaction, 'datasets')) ? SELECT_FOREIGN_TABLES : '';

@@ -163,6 +163,8 @@ export interface FoundTable {
   readonly checks: readonly FoundCheck[];
   /** The names of the tables that inherit from it; null where none does. */
   readonly heirs: string | null;
+  /** Whether the server empties it when it crashes. */
+  readonly isUnlogged: boolean;
 }
 
 interface FoundCheck {
@@ -179,7 +181,8 @@ export async function readFound(
   const named = `n.nspname = ${text(schemaName)} AND c.relname = ${text(tableName)}`;
   const [object] = await transaction.rows(`SELECT c.relkind::text,
       (SELECT string_agg(hn.nspname || '.' || h.relname, ', ' ORDER BY hn.nspname, h.relname) FROM pg_inherits i
-        JOIN pg_class h ON h.oid = i.inhrelid JOIN pg_namespace hn ON hn.oid = h.relnamespace WHERE i.inhparent = c.oid)
+        JOIN pg_class h ON h.oid = i.inhrelid JOIN pg_namespace hn ON hn.oid = h.relnamespace WHERE i.inhparent = c.oid),
+      c.relpersistence = 'u'
     FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE ${named} AND c.relkind <> 'i'`);
   if (object === undefined) return null;
@@ -202,6 +205,7 @@ export async function readFound(
       keyColumns: key === undefined ? [] : textListAt(key, 2),
       keyName: key === undefined ? null : textAt(key, 0),
       heirs: textOrNullAt(object, 1),
+      isUnlogged: booleanAt(object, 2),
       checks: constraints.flatMap((row): readonly FoundCheck[] => {
         const [columnName, ...others] = textListAt(row, 2);
         if (booleanAt(row, 1) || columnName === undefined || others.length > 0) return [];

@@ -58,6 +58,7 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   const { target, alteration } = staged;
   const { live } = staged.current;
   refuseHeirs(target, staged.found);
+  refuseUnlogged(target, staged.found);
   const known = knownColumns(turn, staged);
   const isCompared = await isComparable(turn, staged, known);
   const log = await logOf(turn, staged, known, isCompared);
@@ -82,6 +83,17 @@ function refuseHeirs({ schemaName, tableName }: Target, { heirs }: FoundTable): 
   throw new PostgresError(
     'depended-on',
     `tables inherit from ${schemaName}.${tableName}, so that their rows count as rows of it: ${heirs}`,
+    null,
+  );
+}
+
+/** What was committed outlasts a crash of the server. */
+function refuseUnlogged({ schemaName, tableName }: Target, { isUnlogged }: FoundTable): void {
+  if (!isUnlogged) return;
+  const named = `${schemaName}.${tableName}`;
+  throw new PostgresError(
+    'depended-on',
+    `the table ${named} was set UNLOGGED, so that the server empties it when it crashes: ALTER TABLE ${named} SET LOGGED`,
     null,
   );
 }

@@ -7,7 +7,7 @@ import type { Row } from '../../fixtures/source/content.ts';
 import { errorCodeOf } from '../../src/model/errors.ts';
 import { firstContent, type PublishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { errorOf } from '../support/mirror-at-work.ts';
-import { PEOPLE } from '../support/people.ts';
+import { ALL_HISTORY, PEOPLE } from '../support/people.ts';
 import { type DatabaseAtWork, databaseAtWork } from '../support/postgres-destination.ts';
 import { postgresOfTests } from '../support/postgres-of-tests.ts';
 import { column } from '../support/small-content.ts';
@@ -182,4 +182,31 @@ describe.skipIf(EMBEDDED.folder === null)("F75 commits that a reader's object re
       expect.stringContaining('row is too big'),
     ]);
   });
+
+  it.each(['apply', 'load'] as const)(
+    'F75 a row that its log cannot keep is named where it changes by way of "%s", and goes on without history',
+    async (way) => {
+      // 8,160 bytes are the most that a page holds. This row has 8,152; the log has columns of its own.
+      const many = Array.from({ length: 1_015 }, (_, index) => column(`c${index}`, 'number'));
+      const wide = sourceSchema([column('id', 'integer', false), ...many]);
+      const rowOf = (id: number, value: number | null): Row => [id, ...many.map(() => value)];
+      let isKept = true;
+      const world = await databaseAtWork(await server.database(), {
+        history: { ...ALL_HISTORY, keeps: () => isKept },
+      });
+      const course = await world.loaded(firstContent(wide, [rowOf(1, null), rowOf(2, 0.5), rowOf(3, 0.5)]));
+      course.publishRows([rowOf(1, 7), rowOf(2, 7), rowOf(3, 0.5)]);
+      const error = errorOf(await world[way](course));
+      expect([errorCodeOf(error), error.message]).toEqual([
+        'dataset_storage_failed',
+        expect.stringMatching(
+          /^The undo log of parcels cannot keep the row id = "2" as it was.*row is too big/,
+        ),
+      ]);
+      expect(error).toMatchObject({ hint: expect.stringContaining('out of history.datasets') });
+      isKept = false;
+      expect(await world[way](course)).toMatchObject({ kind: 'committed' });
+      expect(await world.byHand('SELECT sum(c0) FROM feeds.parcels')).toEqual([['14.5']]);
+    },
+  );
 });

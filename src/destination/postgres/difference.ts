@@ -10,7 +10,7 @@
 
 import { MAX_SHOWN_KEYS } from '../../model/gate.ts';
 import type { Counts } from '../../model/records.ts';
-import { identifier, numberAt } from '../../staging/engine/sql.ts';
+import { identifier, numberAt, textAt } from '../../staging/engine/sql.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type KeyStatements, MAX_KEY_CHARACTERS } from '../judge-commit.ts';
 import { qualified } from './catalog/names.ts';
@@ -57,7 +57,8 @@ const JOIN_MEMORY = '64MB';
 
 /** Compares the stage with the table, which has the columns of the key. @throws PostgresError */
 export async function createDifference(transaction: Transaction, differing: Differing): Promise<Difference> {
-  await transaction.run(`SET LOCAL work_mem = '${JOIN_MEMORY}'`);
+  const back = differing.keepsRows ? ['SAVEPOINT difference'] : [];
+  await transaction.runAll([`SET LOCAL work_mem = '${JOIN_MEMORY}'`, ...back]);
   await transaction.run(
     `CREATE TEMPORARY TABLE ${DIFFERENCE} ON COMMIT DROP AS ${selectDifference(differing)}`,
   );
@@ -115,6 +116,32 @@ function selectNetHashes(differing: Differing): string {
   const { columns } = differing.target;
   const before = hasAll(differing) ? `CASE WHEN t.ctid IS NOT NULL THEN ${hashOf('t', columns)} END` : 'NULL';
   return `ARRAY[${before}::numeric, CASE WHEN s.${IS_PRESENT} THEN ${hashOf('s', columns)} END] AS hashes`;
+}
+
+/** A value that goes into a table of its own leaves so many bytes in the row. */
+const BYTES_OF_A_POINTER = 18;
+
+/**
+ * Returns the key of the longest row that was to be kept, as texts in the order of the key's columns, after a statement has failed: the
+ * table is as it was before the difference. Null without such a row.
+ */
+export async function findLongestKept(
+  transaction: Transaction,
+  differing: Differing,
+): Promise<readonly string[] | null> {
+  const { columns } = differing.target;
+  await transaction.run('ROLLBACK TO SAVEPOINT difference');
+  const keys = columns.flatMap(({ role }, index) =>
+    role === 'key' ? [`left(v${index}::text, ${MAX_KEY_CHARACTERS})`] : [],
+  );
+  const sizes = columns.map(
+    (_, index) => `least(coalesce(pg_column_size(v${index}), 0), ${BYTES_OF_A_POINTER})`,
+  );
+  const [row] =
+    await transaction.rows(`SELECT ${keys.join(', ')} FROM (${selectDifference(differing)}) AS difference
+    WHERE place IS NOT NULL AND ${DIFFERS}
+    ORDER BY (SELECT sum(size) FROM unnest(ARRAY[${sizes.join(', ')}]) AS size) DESC, ${keys.join(', ')} LIMIT 1`);
+  return row?.map((_, index) => textAt(row, index)) ?? null;
 }
 
 function nameBefore({ columnName, type }: PlannedColumn, known: ReadonlySet<string>): string {

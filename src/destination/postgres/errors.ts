@@ -139,6 +139,25 @@ export function isRefusedGeometry(error: unknown): boolean {
   return error instanceof PostgresError && error.sqlState === INTERNAL && error.routine === OF_GEOMETRIES;
 }
 
+/** An index cannot hold a value, or a table a row. */
+const TOO_LONG = '54000';
+/** The function of the server that finds no page for a row. */
+const OF_TOO_LONG_ROWS = 'RelationGetBufferForTuple';
+
+/** Returns whether a row is longer than a page of the server. */
+export function isTooLongRow(error: unknown): error is PostgresError {
+  return isTooLong(error) && error.routine === OF_TOO_LONG_ROWS;
+}
+
+/** Returns whether an index cannot hold a value. */
+export function isTooLongForIndex(error: unknown): error is PostgresError {
+  return isTooLong(error) && error.routine !== OF_TOO_LONG_ROWS;
+}
+
+function isTooLong(error: unknown): error is PostgresError {
+  return error instanceof PostgresError && error.sqlState === TOO_LONG;
+}
+
 /** Diagnoses any value thrown by the driver. */
 export function diagnose(thrown: unknown): PostgresError {
   if (thrown instanceof PostgresError) return thrown;

@@ -5,7 +5,7 @@ import { booleanAt, identifier, text, textAt, textListAt, textOrNullAt } from '.
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import { type Named, qualified } from './catalog/names.ts';
 import type { Transaction } from './connection.ts';
-import { PostgresError } from './errors.ts';
+import { isTooLongForIndex, PostgresError } from './errors.ts';
 import { type Postgis, shownTypeName, typeName } from './types.ts';
 
 /** Leaves room on each page for the next version of a row, so that an update touches no index. */
@@ -41,10 +41,6 @@ export type Indexes = 'all' | 'key' | 'none';
 
 /** The most columns that an index can have. */
 const MAX_KEY_COLUMNS = 32;
-/** An index cannot hold a key that is longer than a page. */
-const TOO_LONG_FOR_AN_INDEX = '54000';
-/** A row that is too long for a table has the same code. */
-const OF_TOO_LONG_ROWS = 'RelationGetBufferForTuple';
 
 /**
  * Gives a table its key. One without keys or indexes, and one whose keys no index can have or hold, gives publications whole rows: its
@@ -93,13 +89,8 @@ export function lacksKeys(error: unknown): boolean {
 
 /** Returns whether an index, of whoever made it, cannot hold a value. */
 export function exceedsAnIndex(error: unknown): error is PostgresError {
-  return (
-    error instanceof PostgresError &&
-    error.sqlState === TOO_LONG_FOR_AN_INDEX &&
-    error.routine !== OF_TOO_LONG_ROWS &&
-    // A stage has no index, and a new table gets its own after its rows.
-    !error.isOfCopy
-  );
+  // A stage has no index, and a new table gets its own after its rows.
+  return isTooLongForIndex(error) && !error.isOfCopy;
 }
 
 /** Returns the statements that drop the key of a table; none where it has none. */

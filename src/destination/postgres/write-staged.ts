@@ -4,6 +4,7 @@
  */
 
 import { isDeepStrictEqual } from 'node:util';
+import { StorageError } from '../../model/errors.ts';
 import { type Gate, NO_KEYS, rowCountsOf } from '../../model/gate.ts';
 import { ALTERED } from '../../model/lost-past.ts';
 import type { Counts } from '../../model/records.ts';
@@ -14,8 +15,8 @@ import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } fr
 import { qualified } from './catalog/names.ts';
 import type { Current } from './catalog/observed-state.ts';
 import { readContent } from './content.ts';
-import { createDifference, type Difference, lowestKeys } from './difference.ts';
-import { PostgresError } from './errors.ts';
+import { createDifference, type Difference, findLongestKept, lowestKeys } from './difference.ts';
+import { isTooLongRow, PostgresError, sentence } from './errors.ts';
 import type { Turn } from './job.ts';
 import { type CommitLog, isAltered, logOfCommit, NO_LOG } from './past/commit-log.ts';
 import type { Target } from './stage.ts';
@@ -63,7 +64,12 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   const isCompared = await isComparable(turn, staged, known);
   const log = await logOf(turn, staged, known, isCompared);
   const { keepsRows } = log;
-  const difference = isCompared ? await createDifference(transaction, { target, known, keepsRows }) : null;
+  const logged = async <T>(work: Promise<T>): Promise<T> =>
+    await work.catch(async (error) => {
+      throw keepsRows && isTooLongRow(error) ? await tooLongForLog(turn, staged, known, error) : error;
+    });
+  const differing = { target, known, keepsRows };
+  const difference = isCompared ? await logged(createDifference(transaction, differing)) : null;
   const judgement = await judgeStaged(turn, staged, difference);
   if (judgement?.kind === 'awaiting') return judgement;
   await turn.alter([...log.before, ...alteration.before]);
@@ -73,7 +79,7 @@ export async function writeStaged(turn: Turn, staged: Staged): Promise<WrittenRo
   // A table without an index of its key keeps going without one: changes wait for no reader.
   if (alteration.addsKey && !target.isNet) await addKey(transaction, target, target.columns, indexes);
   await staged.prove(difference);
-  await turn.alter(log.after);
+  await logged(turn.alter(log.after));
   return { net: live === null ? null : netOf(difference), isApproved: judgement !== null };
 }
 
@@ -95,6 +101,26 @@ function refuseUnlogged({ schemaName, tableName }: Target, { isUnlogged }: Found
     'depended-on',
     `the table ${named} was set UNLOGGED, so that the server empties it when it crashes: ALTER TABLE ${named} SET LOGGED`,
     null,
+  );
+}
+
+/** The log has five columns beside those of the table. */
+async function tooLongForLog(
+  { transaction }: Turn,
+  { target, version: { datasetId } }: Staged,
+  known: ReadonlySet<string>,
+  cause: PostgresError,
+): Promise<StorageError> {
+  const values = await findLongestKept(transaction, { target, known, keepsRows: true });
+  const keys = target.columns.filter(({ role }) => role === 'key');
+  const row = keys.map(({ column }, index) => `${column.name} = ${JSON.stringify(values?.[index] ?? null)}`);
+  return new StorageError(
+    `The undo log of ${datasetId} cannot keep the row ${row.join(', ')} as it was before the commit: ${sentence(cause)}`,
+    {
+      code: 'dataset_storage_failed',
+      hint: 'With the columns of the log it is longer than a page of the server. Take the dataset out of history.datasets.',
+      cause,
+    },
   );
 }
 

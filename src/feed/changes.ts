@@ -6,7 +6,7 @@
  * row becomes a value of JavaScript, which would lose digits of integers.
  */
 
-import { join } from 'node:path';
+import { dirname } from 'node:path';
 import { writeScratch } from '../lib/files.ts';
 import { shown } from '../lib/text.ts';
 import { onDisk } from '../model/disk-errors.ts';
@@ -31,9 +31,8 @@ export async function readChanges(
   reserveBytes: number,
   signal: AbortSignal,
 ): Promise<Changes> {
-  const { datasetId, version, directory, onBytes, onStaging } = request;
+  const { datasetId, version, pathOf, onBytes, onStaging } = request;
   const operation = listChanges(datasetId, version);
-  const pathOf = (position: number) => join(directory, `changes-${String(position).padStart(5, '0')}.json`);
   // A list that is read again overwrites its earlier pages.
   const sizes: number[] = [];
   const spool = async (bytes: Buffer, position: number): Promise<void> => {
@@ -41,8 +40,8 @@ export async function readChanges(
     sizes[position] = bytes.byteLength;
     await onStaging?.(sum(sizes));
     const what = `the changes of dataset ${shown(datasetId)}`;
-    await requireSpace(directory, bytes.byteLength, reserveBytes, what);
     const path = pathOf(position);
+    await requireSpace(dirname(path), bytes.byteLength, reserveBytes, what);
     await onDisk(path, () => writeScratch('feed.spool-changes', path, bytes));
   };
   try {

@@ -101,12 +101,12 @@ export interface EventPage {
 export interface ChangesRequest {
   readonly datasetId: string;
   readonly version: number;
-  /** An existing folder for the pages of this version. The pages do not survive a loss of power. */
-  readonly directory: string;
+  /** Returns the path for a page, from 0, in an existing folder. The pages may be lost in a loss of power. */
+  readonly pathOf: (page: number) => string;
   /** Called with the number of bytes that arrived since the last call. */
   readonly onBytes: (bytes: number) => void;
   /**
-   * Called before each page is written, with the total size of the pages in the folder including this one. An error that the
+   * Called before each page is written, with the total size of the pages of this version, including this one. An error that the
    * callback throws ends the call.
    */
   readonly onStaging?: (bytes: number) => Promise<void>;

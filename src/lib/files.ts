@@ -34,7 +34,14 @@ export interface FileOwner {
 
 /** Creates the folder and its missing parents. They survive a loss of power once this resolves. */
 export function makeDirectory(name: string, path: string, mode = DIRECTORY_MODE): Promise<void> {
-  return durable(name, () => makeDirectories(path, mode));
+  return durable(name, () =>
+    makeDirectories(path, async (one) => makeOneDirectory(one, mode, syncDirectory)),
+  );
+}
+
+/** Creates a folder like `makeDirectory`, for content that a loss of power may take, because it can be fetched or made again. */
+export function makeScratchDirectory(name: string, path: string): Promise<void> {
+  return durable(name, () => makeDirectories(path, async (one) => makeOneDirectory(one, DIRECTORY_MODE)));
 }
 
 /** Creates a folder that nobody else has, and returns it: `prefix` and six further characters. */
@@ -111,6 +118,11 @@ export function createFile(name: string, path: string, content: string): Promise
 /** Renames within one file system. The new name survives a loss of power once this resolves. */
 export function renameFile(name: string, from: string, to: string): Promise<void> {
   return durable(name, () => renameDurably(from, to));
+}
+
+/** Renames within one file system. A loss of power may bring the old name back, or leave the new one with a part of the content. */
+export function renameScratch(name: string, from: string, to: string): Promise<void> {
+  return durable(name, () => rename(from, to));
 }
 
 /** Cuts the file to its first `bytes`, once the whole of it lies at `keptAs`. Both survive a loss of power once this resolves. */
@@ -314,21 +326,25 @@ export function isOutOfInodes({ files, ffree }: { readonly files: number; readon
 }
 
 /** Node's own recursion never ends when a folder exists but refuses new entries with ENOENT, as /proc does. */
-async function makeDirectories(path: string, mode: number): Promise<void> {
+async function makeDirectories(path: string, makeOne: (path: string) => Promise<void>): Promise<void> {
   try {
-    await makeOneDirectory(path, mode);
+    await makeOne(path);
   } catch (error) {
     if (systemCode(error) !== 'ENOENT' || dirname(path) === path) throw error;
-    await makeDirectories(dirname(path), mode);
-    await makeOneDirectory(path, mode);
+    await makeDirectories(dirname(path), makeOne);
+    await makeOne(path);
   }
 }
 
 /** Another process may just have made the folder. */
-async function makeOneDirectory(path: string, mode: number): Promise<void> {
+async function makeOneDirectory(
+  path: string,
+  mode: number,
+  settle: (parent: string) => Promise<void> = async () => {},
+): Promise<void> {
   try {
     await mkdir(path, { mode });
-    await syncDirectory(dirname(path));
+    await settle(dirname(path));
   } catch (error) {
     if (systemCode(error) !== 'EEXIST') throw error;
     // `mkdir` says only that something is there.

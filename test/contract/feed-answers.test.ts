@@ -14,6 +14,7 @@ import type { Feed } from '../../src/feed/feed.ts';
 import { InterruptedError } from '../../src/model/errors.ts';
 import type { ManifestEntry } from '../../src/model/manifest.ts';
 import { CANARY_KEY, errorOf, impatientClock, testFeed } from '../support/feed-client.ts';
+import { pagesIn } from '../support/pages-in.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { requestsAbout, servedWorld } from '../support/served-world.ts';
 import { numberedRows, smallContent } from '../support/small-content.ts';
@@ -116,7 +117,7 @@ describe('the interface, read from the fixture feed', () => {
     const server = await fixture();
     const directory = await folder();
     const changes = await client(server.baseUrl).changes(
-      { datasetId: 'parcels', version: 2, directory, onBytes: () => {} },
+      { datasetId: 'parcels', version: 2, pathOf: pagesIn(directory), onBytes: () => {} },
       signal,
     );
     expect(changes).toMatchObject({ recorded: true, previousVersion: 1, schemaVersion: '1' });
@@ -141,7 +142,7 @@ describe('the interface, read from the fixture feed', () => {
       {
         datasetId: 'parcels',
         version: 3,
-        directory,
+        pathOf: pagesIn(directory),
         onBytes: () => {},
         onStaging: async (bytes) => void reported.push([bytes, (await readdir(directory)).length]),
       },
@@ -166,7 +167,7 @@ describe('the interface, read from the fixture feed', () => {
       {
         datasetId: 'parcels',
         version: 2,
-        directory,
+        pathOf: pagesIn(directory),
         onBytes: () => {},
         onStaging: () => Promise.reject(full),
       },
@@ -398,7 +399,7 @@ describe('F18: bodies beyond the limits', () => {
     let body = page(990);
     const deep = await serve((_request, response) => response.end(body));
     const feed = client(deep.url);
-    const request = { datasetId: 'parcels', version: 1, directory: await folder(), onBytes: () => {} };
+    const request = { datasetId: 'parcels', version: 1, pathOf: pagesIn(await folder()), onBytes: () => {} };
     expect(await feed.changes(request, signal)).toMatchObject({ recorded: true });
     body = page(100_000);
     expect((await errorOf(feed.changes(request, signal))).message).toContain(

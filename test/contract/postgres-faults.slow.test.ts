@@ -396,7 +396,7 @@ describe.skipIf(EMBEDDED.folder === null)('commits in PostgreSQL', () => {
     const course = await world.loaded(firstContent(PEOPLE, FIRST));
     const name = address.match(/county_\d+/)?.[0];
     await statement(address, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
-    const ended = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}' AND pid <> pg_backend_pid()`;
+    const ended = `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = '${name}' AND pid <> pg_backend_pid()`;
     await statement(address, ended);
     course.publishRows([[1, 'ONE']]);
     const refused = errorOf(await world.apply(course));

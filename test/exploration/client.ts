@@ -51,7 +51,7 @@ const SILENT: Log = { trace: ignore, debug: ignore, info: ignore, warn: ignore, 
 /** Nothing is staged: contents are texts. */
 const STAGING: Staging = {
   folderOf: async () => '',
-  folderOfChanges: async () => '',
+  pagesOfChanges: async () => () => '',
   discardChanges: async () => {},
   keepCandidate: async () => {},
   candidatePath: () => '',

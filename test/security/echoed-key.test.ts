@@ -13,6 +13,7 @@ import { temporaryFolder } from '../support/duckdb-mirror.ts';
 import { errorOf, impatientClock, testFeed } from '../support/feed-client.ts';
 import { testOperator } from '../support/operator-client.ts';
 import { ownServer } from '../support/own-server.ts';
+import { pagesIn } from '../support/pages-in.ts';
 import { secretsInFiles, secretsInText } from '../support/secret-search.ts';
 import { SEED } from '../support/seed.ts';
 
@@ -112,7 +113,7 @@ it.each(Object.entries(FORMS))('F45 discards a JSON answer that repeats the key:
     () => feed.versions('parcels', null, signal),
     () => feed.schemas('parcels', signal),
     () => feed.manifest('sub_1', signal),
-    () => feed.changes({ datasetId: 'parcels', version: 1, directory, ...nothing }, signal),
+    () => feed.changes({ datasetId: 'parcels', version: 1, pathOf: pagesIn(directory), ...nothing }, signal),
     () => operating.operator.coverage(signal),
     () => operating.operator.watches(signal),
     () => operating.operator.addWebhook({ url: 'https://me.example/', header: null }, signal),

@@ -4,7 +4,7 @@ import type { SourceFile } from './source-tree.ts';
 
 /** `durable` itself, everything that takes the name of an effect as its first argument, and objects that have one as `effect`. */
 const NAMED =
-  /(?:\b(durable|transaction|makeDirectory|makeTemporaryDirectory|replaceFile|writeScratch|createFile|renameFile|remove|openForWriting|cloneFile|settleFile|syncFile|giveFile|cutFile)\(\s*|\beffect: )'([^']*)'/g;
+  /(?:\b(durable|transaction|makeDirectory|makeScratchDirectory|makeTemporaryDirectory|replaceFile|writeScratch|createFile|renameFile|renameScratch|remove|openForWriting|cloneFile|settleFile|syncFile|giveFile|cutFile)\(\s*|\beffect: )'([^']*)'/g;
 
 export interface NamedEffect {
   /** Of the file it stands in. */

@@ -1,7 +1,6 @@
 /** A feed in memory: the answers of the service, which tests change as they go, and the port that gives them. */
 
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import type { JobResult } from '../../src/destination/destination.ts';
 import type { Changes, ChangesRequest, Download, DownloadRequest, Feed } from '../../src/feed/feed.ts';
 import { CursorExpiredError } from '../../src/model/errors.ts';
@@ -61,10 +60,10 @@ export function emptyService(): Service {
 
 /** Recorded changes: one page in the folder that was asked for. */
 export async function recorded(
-  { directory, onBytes, onStaging }: ChangesRequest,
+  { pathOf, onBytes, onStaging }: ChangesRequest,
   says: { previousVersion?: number | null; schemaVersion?: string | null } = {},
 ): Promise<Changes> {
-  const path = join(directory, 'changes-00000.json');
+  const path = pathOf(0);
   const page = '{"changes":[],"nextCursor":null}';
   onBytes(page.length);
   await onStaging?.(page.length);

@@ -127,9 +127,9 @@ describe('published changes', () => {
     expect(await readdir(world.parts.choices.stagingDirectory)).toEqual([]);
   });
 
-  it('F36: applies 600 versions as one commit, each in a folder of its own, a few fetched at once', async () => {
+  it('F36: applies 600 versions as one commit, each in files of its own, a few fetched at once', async () => {
     const world = await caughtUp('parcels');
-    const folders = new Set<string>();
+    const paths = new Set<string>();
     let [now, most] = [0, 0];
     const counts = { added: 0, changed: 1, removed: 0 };
     const records = Array.from({ length: 600 }, (_, index) => version('parcels', 601 - index, { counts }));
@@ -137,7 +137,7 @@ describe('published changes', () => {
     world.service.logs.set('sub_1', [event(101, 'dataset.updated', { version: 601 })]);
     for (const record of records) {
       world.service.changes.set(`parcels ${record.version}`, async (request) => {
-        folders.add(request.directory);
+        paths.add(request.pathOf(0));
         most = Math.max(most, ++now);
         const page = await recorded(request, record);
         now -= 1;
@@ -146,7 +146,7 @@ describe('published changes', () => {
     }
     const result = await world.catchUp();
     expect(commitsOf(result)).toMatchObject([{ fromVersion: 1, toVersion: 601, versions: 600 }]);
-    expect(folders.size).toBe(600);
+    expect(paths.size).toBe(600);
     expect(most).toBe(8);
   });
 

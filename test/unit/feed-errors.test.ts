@@ -15,6 +15,7 @@ import {
 } from '../../src/model/errors.ts';
 import { CANARY_KEY, errorOf, instantClock } from '../support/feed-client.ts';
 import { BASE, interceptedFeed } from '../support/intercepted-feed.ts';
+import { pagesIn } from '../support/pages-in.ts';
 
 const ATTEMPTS = 3;
 const signal = new AbortController().signal;
@@ -68,7 +69,10 @@ const OPERATIONS: readonly Case[] = [
     scope: dataset,
     needsFeedsScope: false,
     run: (feed) =>
-      feed.changes({ datasetId: 'parcels', version: 2, directory: '/nowhere', onBytes: () => {} }, signal),
+      feed.changes(
+        { datasetId: 'parcels', version: 2, pathOf: pagesIn('/nowhere'), onBytes: () => {} },
+        signal,
+      ),
   },
   {
     path: '/v1/subscriptions/sub_1/manifest',
@@ -311,7 +315,7 @@ describe('the errors of single operations', () => {
   ])('C2 F30 takes changes for not recorded after %s', async (_name, status, body) => {
     const server = answers('/v1/datasets/parcels/changes', status, body);
     const directory = await mkdtemp(join(tmpdir(), 'feed-changes-'));
-    const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };
+    const request = { datasetId: 'parcels', version: 2, pathOf: pagesIn(directory), onBytes: () => {} };
     const changes = await start().changes(request, signal);
     await rm(directory, { recursive: true });
     expect(changes).toMatchObject({ recorded: false, why: expect.stringMatching(/\w/) });

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Feed } from '../../src/feed/feed.ts';
 import { errorOf, testFeed } from '../support/feed-client.ts';
 import { answerAt, BASE, interceptedFeed } from '../support/intercepted-feed.ts';
+import { pagesIn } from '../support/pages-in.ts';
 
 const signal = new AbortController().signal;
 const CHANGES = '/v1/datasets/parcels/changes';
@@ -37,7 +38,7 @@ function pages(path: string, ...bodies: readonly object[]): string[] {
 }
 
 function changes(into = directory, onBytes: (bytes: number) => void = () => {}) {
-  return feed.changes({ datasetId: 'parcels', version: 2, directory: into, onBytes }, signal);
+  return feed.changes({ datasetId: 'parcels', version: 2, pathOf: pagesIn(into), onBytes }, signal);
 }
 
 describe('changes', () => {
@@ -84,7 +85,7 @@ describe('changes', () => {
   it('leaves the disk reserve free when changes are spooled', async () => {
     const tight = testFeed(BASE, { diskReserveBytes: Number.MAX_SAFE_INTEGER }).feed;
     pages(CHANGES, { changes: [] });
-    const request = { datasetId: 'parcels', version: 2, directory, onBytes: () => {} };
+    const request = { datasetId: 'parcels', version: 2, pathOf: pagesIn(directory), onBytes: () => {} };
     const error = await errorOf(tight.changes(request, signal));
     expect(error).toMatchObject({ code: 'disk_full', hint: expect.stringContaining('dataDir') });
     expect(error.message).toContain('the changes of dataset parcels need 32 B beside');

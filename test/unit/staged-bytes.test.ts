@@ -119,7 +119,7 @@ async function limited(pages: readonly number[], hasSnapshot: boolean): Promise<
       signal.throwIfAborted();
       request.onBytes(PAGE_BYTES);
       await request.onStaging?.(page * PAGE_BYTES);
-      const path = join(request.directory, `changes-${page}.json`);
+      const path = request.pathOf(page);
       await writeFile(path, Buffer.alloc(PAGE_BYTES));
       paths.push(path);
       most = Math.max(most, await bytesBelow(world.parts.choices.stagingDirectory));

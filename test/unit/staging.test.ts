@@ -41,19 +41,24 @@ describe('staging', () => {
     expect(existsSync(folder)).toBe(false);
   });
 
-  it('keeps changes in a folder for each version, apart from the files of the snapshot', async () => {
+  it('keeps the changes of each version apart, and from the files of the snapshot', async () => {
     const directory = await newFolder();
     const staging = openStaging(directory);
     await staging.keepOnly([]);
-    const [second, third] = [await staging.folderOfChanges('a', 2), await staging.folderOfChanges('a', 3)];
-    expect(new Set([second, third]).size).toBe(2);
+    const versions = await Promise.all([2, 21].map((version) => staging.pagesOfChanges('a', version)));
+    const paths = versions.flatMap((pathOf) => [pathOf(0), pathOf(1)]);
+    expect(new Set(paths).size).toBe(4);
     const folder = await staging.folderOf('a');
     await writeFile(join(folder, 'part-0'), 'x');
-    await writeFile(join(second, 'changes-00000.json'), 'x');
+    for (const path of paths) await writeFile(path, 'x');
+    await writeFile(`${paths[0]}.made-of-it`, 'x');
+    await staging.discardChanges('a', 2);
+    expect(paths.map((path) => existsSync(path))).toEqual([false, false, true, true]);
+    expect(existsSync(`${paths[0]}.made-of-it`)).toBe(false);
     await staging.discardChanges('a');
     await staging.discardChanges('a');
     expect(await readdir(folder)).toEqual(['part-0']);
-    await staging.folderOfChanges('a', 2);
+    await staging.pagesOfChanges('a', 2);
     await staging.discard('a');
     expect(await readdir(directory)).toEqual([]);
   });

@@ -12,14 +12,24 @@ import process from 'node:process';
 const VERSIONS = ['14.23.0-beta.17', '16.14.0-beta.17', '17.10.0-beta.17', '18.4.0-beta.17'];
 const RUNS = [
   ['--project', 'fast', 'test/contract/destinations.test.ts'],
-  ['--project', 'slow', 'test/contract/postgres-faults.slow.test.ts'],
-  ['--project', 'slow', 'test/contract/postgres-reader-objects.slow.test.ts'],
-  ['--project', 'slow', 'test/contract/postgres-settings.slow.test.ts'],
-  ['--project', 'slow', 'test/contract/postgres-locks.slow.test.ts'],
-  ['--project', 'slow', 'test/contract/postgres-lost-sessions.slow.test.ts'],
-  ['--project', 'slow', 'test/contract/postgres-progress.slow.test.ts'],
-  ['--project', 'slow', 'test/contract/postgres-constraints.slow.test.ts'],
-  ['--project', 'slow', 'test/contract/postgres-altered-unions.slow.test.ts'],
+  [
+    '--project',
+    'slow',
+    'test/contract/destinations-own-words.slow.test.ts',
+    'test/contract/postgres-altered-unions.slow.test.ts',
+    'test/contract/postgres-column-names.slow.test.ts',
+    'test/contract/postgres-constraints.slow.test.ts',
+    'test/contract/postgres-faults.slow.test.ts',
+    'test/contract/postgres-history.slow.test.ts',
+    'test/contract/postgres-locks.slow.test.ts',
+    'test/contract/postgres-lost-sessions.slow.test.ts',
+    'test/contract/postgres-odd-values.slow.test.ts',
+    'test/contract/postgres-progress.slow.test.ts',
+    'test/contract/postgres-reader-objects.slow.test.ts',
+    'test/contract/postgres-rows-on-their-way.slow.test.ts',
+    'test/contract/postgres-settings.slow.test.ts',
+    'test/contract/postgres-values.slow.test.ts',
+  ],
 ];
 
 const asked = process.argv.slice(2);

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { acquireInstanceLock, type InstanceLock } from '../../checkpoint/instance-lock.ts';
 import {
   isThere,
-  makeDirectory,
+  makeScratchDirectory,
   readText,
   remove,
   systemCode,
@@ -53,7 +53,7 @@ export async function openComparisonFolder(
   const removeFolder = () => onDisk(path, () => remove('cli.remove-verify-folder', path));
   const isNew = await onDisk(path, async () => {
     const wasThere = await isThere(path);
-    await makeDirectory('cli.make-verify-folder', path);
+    await makeScratchDirectory('cli.make-verify-folder', path);
     return !wasThere;
   });
   const holder = { pid, host, startedAt: clock.now(), command: 'verify --deep' };

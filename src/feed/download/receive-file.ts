@@ -189,8 +189,8 @@ export interface WrittenFile {
 }
 
 /**
- * Appends `chunks` to the `fromByte` existing bytes, or starts the part where `fromByte` is 0. The part is synced when the
- * promise resolves.
+ * Appends `chunks` to the `fromByte` existing bytes, or starts the part where `fromByte` is 0. A large part is synced when the
+ * promise resolves; a small one that a loss of power takes is soon downloaded again.
  * @throws StorageError, the error of `chunks`, and the reason of `signal`
  */
 export async function writeBody(
@@ -209,7 +209,7 @@ export async function writeBody(
       const bytes = fromByte + (await writeAll(chunks, digest, behind, job, parts));
       // The thread of the digest goes on while the disk stores the last bytes. No sync is in progress when this function ends.
       const [synced, hashed] = await Promise.allSettled([
-        syncPart(partPath, file, 'all'),
+        bytes < SYNC_EVERY_BYTES ? null : syncPart(partPath, file, 'all'),
         unlessStopped(digest.end(bytes), parts.signal),
       ]);
       if (synced.status === 'rejected') throw synced.reason;

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto';
 import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { createFile, openForWriting, remove, renameFile, syncFile } from '../../lib/files.ts';
+import { openForWriting, remove, renameScratch, syncFile, writeScratch } from '../../lib/files.ts';
 import { shown } from '../../lib/text.ts';
 import { onDisk } from '../../model/disk-errors.ts';
 import type { ManifestEntry, ManifestFile } from '../../model/manifest.ts';
@@ -134,8 +134,8 @@ export function syncPart(partPath: string, file: FileHandle, what: 'all' | 'data
 }
 
 /**
- * Opens the part for more bytes, or starts it over. `origin` null: no other process can resume the part. Its note is on the disk
- * before its first byte, so that a loss of power brings back no note of the part before.
+ * Opens the part for more bytes, or starts it over. `origin` null: no other process can resume the part. A loss of power may
+ * bring back a note of the part before: then the digest of the whole differs, and the file is downloaded again.
  */
 export async function openPart(path: string, origin: PartOrigin | null, mode: 'append' | 'truncate') {
   const partPath = partPathOf(path);
@@ -145,7 +145,7 @@ export async function openPart(path: string, origin: PartOrigin | null, mode: 'a
     }
     const file = await openForWriting('feed.open-part', partPath, mode);
     if (origin !== null && mode === 'truncate') {
-      await createFile('feed.note-part-origin', `${partPath}.json`, JSON.stringify(origin));
+      await writeScratch('feed.note-part-origin', `${partPath}.json`, noteOf(origin));
     }
     return file;
   });
@@ -160,19 +160,23 @@ export function dropPart(path: string): Promise<void> {
 }
 
 /**
- * Gives a whole, synced and verified part its final name. `kept` is the note about its content: null where nothing could prove
+ * Gives a whole and verified part its final name. `kept` is the note about its content: null where nothing could prove
  * later that the file is unchanged, `by-name` where the name identifies the content. A note never stands beside a file that it
- * does not describe.
+ * does not describe, but after a loss of power, and is compared with the file before it counts.
  */
 export function finishPart(path: string, kept: KeptFile | 'by-name' | null): Promise<void> {
   return onDisk(path, async () => {
     if (kept !== 'by-name') await remove('feed.forget-finished-file', `${path}.json`);
-    await renameFile('feed.finish-file', partPathOf(path), path);
+    await renameScratch('feed.finish-file', partPathOf(path), path);
     if (kept !== null && kept !== 'by-name') {
-      await createFile('feed.note-finished-file', `${path}.json`, JSON.stringify(kept));
+      await writeScratch('feed.note-finished-file', `${path}.json`, noteOf(kept));
     }
     await remove('feed.drop-finished-origin', `${partPathOf(path)}.json`);
   });
+}
+
+function noteOf(content: PartOrigin | KeptFile): Uint8Array {
+  return Buffer.from(JSON.stringify(content));
 }
 
 /** An unreadable note counts as missing: a killed process may have cut it. */

@@ -1,7 +1,6 @@
 /** Orders the spooled pages of a backlog, and limits how many of them are read at once. */
 
 import { readFile, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
 import { present } from '../../lib/assert.ts';
 import { writeScratch } from '../../lib/files.ts';
 import { BadChangesError } from '../../model/errors.ts';
@@ -84,10 +83,10 @@ export function pageAt({ all }: Pages, position: number): Page {
   return present(all[position - 1], 'a change is on a page');
 }
 
-/** Returns a path beside the first page, for a file of this program. */
+/** Returns the path of a file of this program about these versions: that of the first page, and `name`. */
 export function besidePages(versions: readonly Pick<VersionChanges, 'pages'>[], name: string): string {
   const [first] = versions.flatMap(({ pages }) => pages);
-  return join(dirname(present(first, 'recorded changes have at least one page')), name);
+  return `${present(first, 'recorded changes have at least one page')}.${name}`;
 }
 
 interface PagePart {

@@ -1,11 +1,11 @@
 /**
- * Fetches the changes of a path's versions, several at once, each version into a folder of its own. The destination reads fetched
- * versions while others are still on their way.
+ * Fetches the changes of a path's versions, several at once. The destination reads fetched versions while others are still on
+ * their way.
  *
  * Invariants: staged bytes never exceed the limit. Where the versions together exceed it, the latest versions leave the
  * path and their staged bytes are deleted. A version that the destination reads never leaves: all versions before it
- * are complete by then, and no version leaves for a later one. When the fetch ends, nothing writes into the folders any
- * more.
+ * are complete by then, and no version leaves for a later one. When the fetch ends, nothing writes into the staging
+ * folder any more.
  */
 
 import pLimit from 'p-limit';
@@ -134,7 +134,7 @@ class PathFetch {
     const request = {
       datasetId,
       version,
-      directory: await staging.folderOfChanges(datasetId, version),
+      pathOf: await staging.pagesOfChanges(datasetId, version),
       onBytes: (bytes: number): void => parts.progress.downloaded(bytes, datasetId),
       onStaging: (bytes: number): Promise<void> => this.#freeSpaceFor(record, position, bytes),
     };

@@ -1,7 +1,7 @@
 /**
  * The staging folder: downloads on their way into the destination. Each dataset has a folder, named by a hash of its id
- * because an id may contain any character. The folder contains the files of a snapshot, and a folder per version of
- * changes, and a folder for the content of its candidate. The content may be lost at any time; it only saves work.
+ * because an id may contain any character. The folder contains the files of a snapshot, a folder for the pages of changes, and a
+ * folder for the content of its candidate. The content may be lost at any time, also in a loss of power; it only saves work.
  *
  * Every call may throw `StorageError`.
  */
@@ -9,18 +9,19 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isThere, makeDirectory, remove, renameFile, systemCode } from '../../lib/files.ts';
+import { isThere, makeScratchDirectory, remove, renameScratch, systemCode } from '../../lib/files.ts';
 import { onDisk } from '../../model/disk-errors.ts';
 
 /** Beside the files of the snapshot, which are named by digests. */
 const CHANGES_FOLDER = 'changes';
 const CANDIDATE_FOLDER = 'candidate';
+const PAGE_DIGITS = 5;
 
 export interface Staging {
   /** Returns the folder of a dataset, which is created if missing. */
   folderOf(datasetId: string): Promise<string>;
-  /** Returns the folder for the changes of one version, which is created if missing. */
-  folderOfChanges(datasetId: string, version: number): Promise<string>;
+  /** Returns the path for each page of the changes of one version, from 0. Creates their folder if it is missing. */
+  pagesOfChanges(datasetId: string, version: number): Promise<(page: number) => string>;
   /**
    * Discards the changes of one version, or of all. Changes that were not committed at once are worthless, because they
    * are fetched again.
@@ -44,35 +45,36 @@ export function openStaging(directory: string): Staging {
   const pathOf = (datasetId: string): string => join(directory, folderName(datasetId));
   const changesOf = (datasetId: string): string => join(pathOf(datasetId), CHANGES_FOLDER);
   const candidateOf = (datasetId: string): string => join(pathOf(datasetId), CANDIDATE_FOLDER);
-  const changesFolder = (datasetId: string, version: number): string =>
-    join(changesOf(datasetId), String(version));
   /** The existing folders, once they were listed: a quiet catch-up need not try to remove a folder for every dataset. */
   let folders: Set<string> | null = null;
   return {
     async folderOf(datasetId) {
       const path = pathOf(datasetId);
       folders?.add(folderName(datasetId));
-      await onDisk(path, () => makeDirectory('sync.make-staging-folder', path));
+      await onDisk(path, () => makeScratchDirectory('sync.make-staging-folder', path));
       return path;
     },
-    async folderOfChanges(datasetId, version) {
-      const path = changesFolder(datasetId, version);
+    async pagesOfChanges(datasetId, version) {
+      const path = changesOf(datasetId);
       folders?.add(folderName(datasetId));
-      await onDisk(path, () => makeDirectory('sync.make-changes-folder', path));
-      return path;
+      await onDisk(path, () => makeScratchDirectory('sync.make-changes-folder', path));
+      return (page) => join(path, `${beginningOf(version)}${String(page).padStart(PAGE_DIGITS, '0')}.json`);
     },
     async discardChanges(datasetId, version) {
-      const path = version === undefined ? changesOf(datasetId) : changesFolder(datasetId, version);
-      await onDisk(path, () => remove('sync.discard-changes', path));
+      const path = changesOf(datasetId);
+      await onDisk(path, async () => {
+        const worthless = version === undefined ? [path] : await filesOfVersion(path, version);
+        for (const one of worthless) await remove('sync.discard-changes', one);
+      });
     },
     async keepCandidate(datasetId, files, maxBytes) {
       const path = candidateOf(datasetId);
       await onDisk(path, async () => {
         await removeCandidate(path);
-        await makeDirectory('sync.make-candidate-folder', path);
+        await makeScratchDirectory('sync.make-candidate-folder', path);
         for (const [from, name] of files) {
           // A file that was lost meanwhile is fetched again once the candidate is let through.
-          if (await isThere(from)) await renameFile('sync.keep-candidate', from, join(path, name));
+          if (await isThere(from)) await renameScratch('sync.keep-candidate', from, join(path, name));
         }
         // Notes beside the files are of no use any more.
         for (const name of await namesIn(pathOf(datasetId))) {
@@ -103,7 +105,7 @@ export function openStaging(directory: string): Staging {
     async keepOnly(datasetIds) {
       const needed = new Set(Array.from(datasetIds, folderName));
       await onDisk(directory, async () => {
-        await makeDirectory('sync.make-staging', directory);
+        await makeScratchDirectory('sync.make-staging', directory);
         const found = await readdir(directory);
         for (const name of found) {
           if (!needed.has(name)) await remove('sync.discard-unwanted', join(directory, name));
@@ -112,6 +114,16 @@ export function openStaging(directory: string): Staging {
       });
     },
   };
+}
+
+/** What the names of all files of a version begin with: its pages, and what is made of them. */
+function beginningOf(version: number): string {
+  return `${version}-`;
+}
+
+async function filesOfVersion(folder: string, version: number): Promise<readonly string[]> {
+  const names = await namesIn(folder);
+  return names.filter((name) => name.startsWith(beginningOf(version))).map((name) => join(folder, name));
 }
 
 function removeCandidate(path: string): Promise<void> {

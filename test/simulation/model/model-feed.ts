@@ -281,13 +281,13 @@ export class ModelFeed implements Feed {
     return version;
   }
 
-  async #spoolChanges(version: DatasetVersion, { directory, onBytes }: ChangesRequest): Promise<Changes> {
+  async #spoolChanges(version: DatasetVersion, { pathOf, onBytes }: ChangesRequest): Promise<Changes> {
     const { machine, spool } = this.#parts;
     if (version.notRecordedAs !== null || version.changes === null) {
       return { recorded: false, why: 'the service says that it has not recorded them' };
     }
     machine.useDisk('changes');
-    const path = join(directory, 'changes-00000.json');
+    const path = pathOf(0);
     const handle = Buffer.from(spool.handleOf({ kind: 'changes', version }));
     await writeScratch('feed.spool-changes', path, handle);
     onBytes(handle.length);

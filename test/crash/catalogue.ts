@@ -416,8 +416,8 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     killedIn: 'apply*, alter*, publish*',
   },
   'feed.sync-download': {
-    effect: 'syncs a download',
-    killedIn: 'load*, resync*, 410*, cut downloads*',
+    effect: 'syncs a large download',
+    killedIn: 'large file*',
   },
   'post-commit.clear-export': {
     effect: 'removes an incomplete file of the export',
@@ -508,7 +508,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     killedIn: 'wait*',
   },
   'sync.make-changes-folder': {
-    effect: 'creates the folder for pages of changes of a version',
+    effect: 'creates the folder for pages of changes',
     killedIn: 'apply*, alter*, publish*',
   },
   'sync.make-staging': {

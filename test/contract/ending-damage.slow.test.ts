@@ -4,11 +4,11 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
-import { damageTable, misplaceBlock, writeInvalidText } from '../support/damaged-mirror.ts';
+import { damageTable, misplaceBlock, writeInvalidText, writeLength } from '../support/damaged-mirror.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { withHistoryAndCopy } from '../support/history-and-copy.ts';
 import { program } from '../support/program.ts';
-import { numberedRows, smallContent } from '../support/small-content.ts';
+import { column, numberedRows, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 
 const KINDS = ['permits', 'parcels', 'specimens', 'zoning'] as const;
 type Kind = (typeof KINDS)[number];
@@ -170,4 +170,59 @@ it('F58 an undo log with the block of another table is reported once and closed,
   expect(downloadsOf(feed)).toEqual([]);
   const again = await installed.run('verify', '--deep');
   expect(again, again.stdout).toMatchObject({ exitCode: 0 });
+});
+
+/** Too long for the block of its column. */
+const LONG = 'of a deed '.repeat(1_000);
+/** Bytes of a text, as damage in the place of a length is. */
+const DAMAGED_LENGTH = 0x61656420;
+
+/** A mirror with history under a published copy. The length of one text in it is damaged. */
+async function withDamagedLength() {
+  const made = await countyFeed({ kinds: KINDS, rowsPerDataset: 200 });
+  made.feed.publisher.addDataset({ datasetId: 'deeds', placeId: 'us-az-cedarville', topic: 'parcels' });
+  const schema = { ...SMALL_SCHEMA, columns: [column('id', 'string', false), column('text', 'string')] };
+  const rows = Array.from({ length: 200 }, (_, index) => [`r${index}`, index === 7 ? LONG : 'short']);
+  made.feed.publisher.publish('deeds', smallContent(rows, [], schema));
+  const { installed, copy } = await withHistoryAndCopy(made);
+  writeLength(installed.mirrorPath, LONG, DAMAGED_LENGTH);
+  made.feed.requests.clear();
+  const environment = {
+    FEED_SYNC_HISTORY_DATASETS: '*',
+    FEED_SYNC_DESTINATION_PUBLISH: copy,
+    FEED_SYNC_DATA_DIR: installed.dataDirectory,
+    FEED_SYNC_DUCKDB_MEMORY_LIMIT: '1GB',
+  };
+  const { run } = await program({ feed: made.feed, environment });
+  return { ...made, installed: { ...installed, run }, copy };
+}
+
+/** Expects that the table was loaded again, and that everything is right. */
+async function expectLoadedAgain({
+  feed,
+  installed,
+  copy,
+}: Awaited<ReturnType<typeof withDamagedLength>>): Promise<void> {
+  expect(downloadsOf(feed)).toEqual(['deeds']);
+  await expectMirrored(installed, feed);
+  await expectMirrored({ ...installed, mirrorPath: copy }, feed);
+  const again = await installed.run('verify', '--deep');
+  expect(again, again.stdout).toMatchObject({ exitCode: 0 });
+}
+
+it('F58 verify --deep finds a length that is far beyond the mirror, which is no lack of memory, and one catch-up repairs it', async () => {
+  const made = await withDamagedLength();
+  const found = await made.installed.run('verify', '--deep');
+  expect(found, found.stderr).toMatchObject({ exitCode: 74 });
+  expect(found.stdout).toContain('could not allocate block of size');
+  made.feed.requests.clear();
+  await once(made.installed);
+  await expectLoadedAgain(made);
+});
+
+it('F58 the catch-up that publishes a copy finds a length that is far beyond the mirror, and repairs it', async () => {
+  const made = await withDamagedLength();
+  made.publishNext(made.datasetOf('permits'));
+  await once(made.installed);
+  await expectLoadedAgain(made);
 });

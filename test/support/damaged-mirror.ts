@@ -51,6 +51,21 @@ export function writeInvalidText(path: string, text: string): void {
   writeFileSync(path, bytes);
 }
 
+const LENGTH_BYTES = 4;
+
+/**
+ * Writes another length before a text that is too long for the block of its column, and the checksum of its block anew. @throws Error where
+ * no block has the text with its length.
+ */
+export function writeLength(path: string, text: string, length: number): void {
+  const bytes = readFileSync(path);
+  const at = bytes.indexOf(text) - LENGTH_BYTES;
+  if (at < 0 || bytes.readUInt32LE(at) !== text.length) throw new Error('the text has no length in the file');
+  bytes.writeUInt32LE(length, at);
+  writeChecksum(bytes, placeOf(Math.floor((at - FIRST_BLOCK_AT) / BLOCK_BYTES)));
+  writeFileSync(path, bytes);
+}
+
 /** DuckDB combines the words of eight bytes that follow the checksum. */
 function writeChecksum(bytes: Buffer, at: number): void {
   let checksum = 5_381n;

@@ -159,6 +159,15 @@ function fromJson(json: ErrorJson): Parsed {
   };
 }
 
+const LACKED_BLOCK = /could not allocate block of size (\d+\.\d) ([KMGT])iB/;
+const UNITS = 'KMGT';
+
+/** Returns the bytes of the block that DuckDB has lacked, rounded by DuckDB; 0 where it has lacked something else. */
+export function lackedBlockBytes({ fault, message }: DuckDbError): number {
+  const [, size = '0', unit = 'K'] = (fault === 'out-of-memory' && LACKED_BLOCK.exec(message)) || [];
+  return Number(size) * 1_024 ** (UNITS.indexOf(unit) + 1);
+}
+
 /** The location of the mirror, and the numeric id of the process's user, if the system has one. */
 export interface MirrorPlace {
   readonly path: string;

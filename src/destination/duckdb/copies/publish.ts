@@ -183,7 +183,7 @@ export class Publisher {
     const { path, target, signal } = this.#options;
     for (const table of await tablesOf(engine, MIRROR)) {
       signal?.throwIfAborted();
-      const error = await errorOfReading(engine, table);
+      const error = await errorOfReading(engine, this.#unfinished, table);
       if (error !== null) {
         throw new StorageError(
           `The table ${table.schema}.${table.name} of a new copy of ${path} is damaged, so ${target} is not replaced: ${firstLine(error)}`,

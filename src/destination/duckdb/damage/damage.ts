@@ -3,15 +3,17 @@
  * dear, and done only after damage was met.
  */
 
+import { statOrNull } from '../../../lib/files.ts';
 import { isPinned, type ObservedTable } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
-import { DuckDbError, firstLine } from '../../../staging/engine/errors.ts';
+import { DuckDbError, firstLine, lackedBlockBytes } from '../../../staging/engine/errors.ts';
 import type { DamagedTable } from '../../destination.ts';
 import { readFormat } from '../catalog/format.ts';
 import { readObservedState } from '../catalog/observed-state.ts';
 import { CATALOG_SCHEMA, MIRROR } from '../catalog/schema.ts';
 import { type CopiedTable, digestOf, tablesOf } from '../copy-content.ts';
 import { IS_DAMAGE } from '../count-tables.ts';
+import { WAL_SUFFIX } from '../mirror-file.ts';
 import { isKeptDamaged, readPastTables } from '../past/past-tables.ts';
 import type { WriteSessions } from '../write-session.ts';
 
@@ -47,7 +49,7 @@ async function firstUnreadable(
   const { datasets } = await readObservedState(engine, path);
   const past = await readPastTables(engine, await readFormat(engine, path), null);
   for (const [index, table] of tables.entries()) {
-    const error = await errorOfReading(engine, table);
+    const error = await errorOfReading(engine, path, table);
     if (error === null) continue;
     if (table.schema === CATALOG_SCHEMA) throw error;
     const isLive = ({ tableName }: ObservedTable): boolean =>
@@ -66,13 +68,40 @@ async function firstUnreadable(
   return { damaged: null, left: [] };
 }
 
-/** Returns DuckDB's error where the table cannot be read to its end. @throws DuckDbError for any other reason. */
-export async function errorOfReading(engine: Engine, table: CopiedTable): Promise<DuckDbError | null> {
+/**
+ * Returns DuckDB's error where the table of the file at the path cannot be read to its end. @throws DuckDbError for any other reason.
+ */
+export async function errorOfReading(
+  engine: Engine,
+  path: string,
+  table: CopiedTable,
+): Promise<DuckDbError | null> {
   try {
     await digestOf(engine, MIRROR, table);
     return null;
-  } catch (error) {
+  } catch (thrown) {
+    const error = await asRead(thrown, path);
     if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
     return error;
   }
+}
+
+/** No tables of hashes or of rows that a reading needs take one block of this size. */
+const LARGE_BLOCK_BYTES = 16_000_000;
+/** DuckDB rounds the size of a block. */
+const FAR_LARGER = 2;
+
+/**
+ * Returns the error of whatever has read the file at the path. A value that fills blocks is stored as it is, so a length far beyond
+ * that of the file and its log is damaged: a block for it is no lack of memory.
+ */
+export async function asRead(thrown: unknown, path: string): Promise<unknown> {
+  if (!(thrown instanceof DuckDbError)) return thrown;
+  const bytes = lackedBlockBytes(thrown);
+  if (bytes < LARGE_BLOCK_BYTES) return thrown;
+  const files = await Promise.all([path, path + WAL_SUFFIX].map(statOrNull));
+  const stored = files.reduce((sum, file) => sum + (file?.size ?? 0), 0);
+  return bytes < FAR_LARGER * stored
+    ? thrown
+    : new DuckDbError('unreadable', thrown.endsInstance, thrown.message, thrown);
 }

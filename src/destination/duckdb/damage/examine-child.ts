@@ -33,6 +33,7 @@ import { IS_DAMAGE } from '../count-tables.ts';
 import { readPastCommits, readPastLogs } from '../past/past-logs.ts';
 import { comparePastTable, isKeptDamaged, readPastTables } from '../past/past-tables.ts';
 import { readUnions } from '../unions.ts';
+import { asRead } from './damage.ts';
 import { isUnreadable } from './examine.ts';
 
 /**
@@ -131,7 +132,7 @@ async function examineSome(
     const datasetId = known?.live.get(nameOf(table))?.observed.datasetId ?? null;
     const pastOf = known?.past.get(nameOf(table))?.datasetId ?? null;
     say({ kind: 'reading', table: nameOf(table), datasetId, pastOf });
-    const state = asDangerous(await stateOf(engine, table, known));
+    const state = asDangerous(await stateOf(engine, path, table, known));
     say({ kind: 'read', table: nameOf(table), datasetId, pastOf, ...state });
     if (isUnreadable(state) || systemClock.monotonicMs() > endMs) return tables.slice(index + 1);
   }
@@ -181,7 +182,12 @@ async function readCataloged(engine: Engine, path: string): Promise<Cataloged> {
 
 type State = Pick<Extract<Said, { readonly kind: 'read' }>, 'state' | 'why'>;
 
-async function stateOf(engine: Engine, table: CopiedTable, known: Cataloged | null): Promise<State> {
+async function stateOf(
+  engine: Engine,
+  path: string,
+  table: CopiedTable,
+  known: Cataloged | null,
+): Promise<State> {
   const live = known?.live.get(nameOf(table)) ?? null;
   const past = known?.past.get(nameOf(table)) ?? null;
   try {
@@ -198,7 +204,8 @@ async function stateOf(engine: Engine, table: CopiedTable, known: Cataloged | nu
     const { sum, version } = await computeChecksum(engine, mirrored(live.observed.tableName), columns);
     const isOther = version === live.checksum.version && sum !== live.checksum.sum;
     return { state: isAltered(isOther || rowCount !== live.observed.rowCount), why: null };
-  } catch (error) {
+  } catch (thrown) {
+    const error = await asRead(thrown, path);
     if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
     return { state: 'damaged', why: firstLine(error) };
   }
@@ -319,7 +326,8 @@ try {
   if (task.scrubFrom !== undefined) isAtEnd = await scrub(task, task.scrubFrom);
   else await (task.copyTo === null ? examine(task) : copy({ ...task, copyTo: task.copyTo }));
   say({ kind: 'ended', isAtEnd });
-} catch (error) {
+} catch (thrown) {
+  const error = await asRead(thrown, task.path);
   const fault = error instanceof DuckDbError ? error.fault : null;
   say({ kind: 'failed', why: error instanceof Error ? firstLine(error) : String(error), fault });
 }

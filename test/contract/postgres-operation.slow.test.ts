@@ -103,6 +103,16 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
         77,
         expect.stringContaining(`ALTER TABLE feeds.${table} SET LOGGED`),
       ]);
+      await statement(
+        address,
+        `ALTER TABLE feeds."${table}" SET LOGGED; ALTER ROLE mirror SET default_transaction_read_only = on`,
+      );
+      expect(await line.run('once')).toMatchObject({ exitCode: 75 });
+      const reading = await line.run('doctor');
+      expect([reading.exitCode, reading.stdout]).toEqual([
+        75,
+        expect.stringContaining('The sessions of mirror may only read: default_transaction_read_only = on.'),
+      ]);
     });
   });
 

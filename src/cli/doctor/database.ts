@@ -140,9 +140,16 @@ function judgeUnlogged({ unloggedTables }: ExaminedServer): readonly Finding[] {
   return [problem('tables', found, EXIT_CODES.operatorMustAct, statements.join('; '))];
 }
 
-/** The settings that no session of feed-sync can set for itself. */
-function judgeSettings({ role, areTriggersOff, unsafeSettings }: ExaminedServer): readonly Finding[] {
+/** The settings that no session of feed-sync can set for itself, or may. */
+function judgeSettings(examined: ExaminedServer): readonly Finding[] {
+  const { role, areTriggersOff, isReadOnly, unsafeSettings } = examined;
   const findings: Finding[] = [];
+  if (isReadOnly) {
+    const found = `The sessions of ${role} may only read: default_transaction_read_only = on.`;
+    const hint =
+      'Set it off for the server, the database (ALTER DATABASE) or the role (ALTER ROLE); feed-sync waits.';
+    findings.push(problem('settings', found, EXIT_CODES.tryAgainLater, hint));
+  }
   if (areTriggersOff) {
     const found = `The role ${role} has session_replication_role = replica: no foreign key of a reader is checked.`;
     findings.push(problem('settings', found, EXIT_CODES.wrongConfiguration, triggersOn(role)));

@@ -16,6 +16,8 @@ export interface Server {
   readonly role: string;
   readonly encoding: string;
   readonly isInRecovery: boolean;
+  /** Whether an operator keeps the sessions of the role from writing. */
+  readonly isReadOnly: boolean;
   /** Whether triggers and foreign keys do nothing in the sessions of the role, which may not change that. */
   readonly areTriggersOff: boolean;
   readonly postgis: (Postgis & { readonly version: string }) | null;
@@ -26,7 +28,7 @@ export interface Server {
 export async function readServer(transaction: Transaction): Promise<Server> {
   const [row = []] = await transaction.rows(`SELECT current_setting('server_version_num')::int / 10000,
     current_setting('server_version'), current_user::text, current_setting('server_encoding'), pg_is_in_recovery(),
-    current_setting('session_replication_role') = 'replica'`);
+    current_setting('session_replication_role') = 'replica', current_setting('default_transaction_read_only') = 'on'`);
   const [postgis] = await transaction.rows(`SELECT n.nspname::text, e.extversion FROM pg_extension e
     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'postgis'`);
   const [citus] = await transaction.rows("SELECT extversion FROM pg_extension WHERE extname = 'citus'");
@@ -37,6 +39,7 @@ export async function readServer(transaction: Transaction): Promise<Server> {
     encoding: textAt(row, 3),
     isInRecovery: booleanAt(row, 4),
     areTriggersOff: booleanAt(row, 5),
+    isReadOnly: booleanAt(row, 6),
     postgis: postgis === undefined ? null : { schema: textAt(postgis, 0), version: textAt(postgis, 1) },
     citus: citus === undefined ? null : textAt(citus, 0),
   };

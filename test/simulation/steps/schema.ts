@@ -98,14 +98,41 @@ function able(world: World, evolution: Evolution): readonly string[] {
   return world.members.filter((datasetId) => evolution(world.line(datasetId), random) !== null);
 }
 
+/** Names that the SQL of a destination gives to something of its own, and undo logs to their columns. */
+const OWN_NAMES = [
+  'place',
+  'operation',
+  'staged',
+  'hashes',
+  'v0',
+  's',
+  't',
+  'rows',
+  '_commit',
+  '_version',
+] as const;
+/** So many columns that are added have such a name: one in so many. */
+const ONE_OWN_NAME_IN = 4;
+
 function addColumn({ schema }: TableLine, random: Random): (table: Content) => Content {
-  const name = `added_${schema.schemaVersion}_${random.integer(0, 1_000_000)}`;
+  const number = random.integer(0, 1_000_000);
   const type = random.pick(['string', 'integer', 'number', 'timestamp', 'json', 'geometry'] as const);
   const share = random.pick([0, 0.5, 1]);
-  const column: SourceColumn = { name, type, nullable: true, description: `Added as ${type}.` };
   const isFilled = (row: readonly Cell[]): boolean => share * 100 > hashOf(row[0] ?? null);
-  return (table) =>
-    withAddedColumn(table, column, (row) => (isFilled(row) ? sampleOf(type, hashOf(row[0] ?? null)) : null));
+  return (table) => {
+    const name = nameOf(number, schema.schemaVersion, table);
+    const column: SourceColumn = { name, type, nullable: true, description: `Added as ${type}.` };
+    return withAddedColumn(table, column, (row) =>
+      isFilled(row) ? sampleOf(type, hashOf(row[0] ?? null)) : null,
+    );
+  };
+}
+
+/** A name of a destination's own, unless the table has it; else one that no column had before. */
+function nameOf(number: number, schemaVersion: string, { schema: { columns } }: Content): string {
+  const own = OWN_NAMES[Math.trunc(number / ONE_OWN_NAME_IN) % OWN_NAMES.length];
+  const isOwn = number % ONE_OWN_NAME_IN === 0 && columns.every(({ name }) => name !== own);
+  return isOwn && own !== undefined ? own : `added_${schemaVersion}_${number}`;
 }
 
 function sampleOf(type: SourceColumn['type'], number: number): Cell {

@@ -77,6 +77,10 @@ export interface Installation {
   drop(table: ObservedTable): Promise<void>;
   /** A block of the table cannot be read from now on. Only on the model stage. */
   damage(datasetId: string): void;
+  /** Somebody removes the pipe to the server, or puts something in its place. Nothing where there is none. */
+  breakPipe(how: BrokenPipe): void;
+  /** It is free again. */
+  mendPipe(): void;
   /** As `verify --deep` compares. */
   compare(table: ObservedTable, content: VersionContent): Promise<ContentComparison>;
   /** Null where there is no mirror. */
@@ -85,6 +89,9 @@ export interface Installation {
 
 export const ALTERATIONS = ['a value', 'a row less', 'a row more'] as const;
 export type Alteration = (typeof ALTERATIONS)[number];
+
+export const BROKEN_PIPES = ['removed', 'a file', 'a link'] as const;
+export type BrokenPipe = (typeof BROKEN_PIPES)[number];
 
 /** Incidents of the machine, which a real stage cannot cause at will. */
 export interface Machine {

@@ -238,6 +238,10 @@ class ModelInstallation implements Installation {
     this.#spoil(datasetId, { rows: new Map(), isDamaged: true, isDropped: true });
   }
 
+  breakPipe(): void {}
+
+  mendPipe(): void {}
+
   damage(datasetId: string): void {
     this.#spoil(datasetId, { isDamaged: true });
   }

@@ -1,6 +1,6 @@
 /** The stage on which everything is real: the fixture feed over HTTP, DuckDB and SQLite files, processes that are killed. */
 
-import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import process from 'node:process';
 import { pathToFileURL } from 'node:url';
@@ -21,7 +21,16 @@ import { type Program, program, type Running } from '../../support/program.ts';
 import { digestOfContent } from '../../support/table-digest.ts';
 import { unwatchedTerminal } from '../../support/unwatched-terminal.ts';
 import type { Settings } from '../settings.ts';
-import type { Alteration, DeathPoint, Installation, MakeStage, MirrorView, Stage, Store } from '../stage.ts';
+import type {
+  Alteration,
+  BrokenPipe,
+  DeathPoint,
+  Installation,
+  MakeStage,
+  MirrorView,
+  Stage,
+  Store,
+} from '../stage.ts';
 import { feedOptionsOf, START } from '../stage-options.ts';
 import type { DestinationKind, MakeDestination, RealDestination } from './destination.ts';
 import { killAt } from './kill.ts';
@@ -171,6 +180,21 @@ class RealInstallation implements Installation {
 
   damage(): void {
     throw new Error('the real stage damages no blocks');
+  }
+
+  breakPipe(how: BrokenPipe): void {
+    if (!existsSync(this.#pipe)) return;
+    rmSync(this.#pipe);
+    if (how === 'a file') writeFileSync(this.#pipe, '');
+    if (how === 'a link') symlinkSync('/nowhere', this.#pipe);
+  }
+
+  mendPipe(): void {
+    rmSync(this.#pipe, { force: true });
+  }
+
+  get #pipe(): string {
+    return join(this.program.dataDirectory, 'postgres.pipe');
   }
 
   async compare(table: ObservedTable, content: VersionContent): Promise<ContentComparison> {

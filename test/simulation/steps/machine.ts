@@ -1,12 +1,14 @@
-/** Incidents of the machine: a reader that has the mirror open, and full disks. Only on the model stage. */
+/** Incidents of the machine: a reader that has the mirror open, full disks, and a pipe that is gone. */
 
 import { catchUp } from '../catch-up.ts';
 import { hasMembers } from '../feed-changes.ts';
 import { approveAll } from '../operator.ts';
-import { DISK_USES, type Machine } from '../stage.ts';
+import { BROKEN_PIPES, DISK_USES, type Machine } from '../stage.ts';
 import type { Step } from '../step.ts';
 
 const MOST_TIMES = 3;
+/** Of a catch-up with something to do. */
+const LAST_REQUEST = 8;
 
 export const machineSteps: readonly Step[] = [
   {
@@ -16,6 +18,31 @@ export const machineSteps: readonly Step[] = [
     act: async (world) => `${await approveAll(world)} approved`,
   },
   incident('machine: a reader has the mirror open', (machine, times) => machine.occupyMirror(times)),
+  {
+    name: 'machine: the pipe to the server is removed, or something else lies in its place',
+    isFault: true,
+    onlyOn: 'real',
+    weight: 1.5,
+    applies: hasMembers,
+    act: async (world) => {
+      const { installation, random, feed } = world;
+      const published = [world.publish(world.anyMember()), world.publish(world.anyMember())].join(', ');
+      const how = random.pick(BROKEN_PIPES);
+      const nth = random.integer(0, LAST_REQUEST);
+      await installation.parts();
+      let requests = 0;
+      const meet = (): void => {
+        if (requests === nth) installation.breakPipe(how);
+        requests += 1;
+      };
+      meet();
+      const end = feed.onRequest(meet);
+      await catchUp(world);
+      end();
+      installation.mendPipe();
+      return `${how} at request ${nth}; ${published}`;
+    },
+  },
   ...DISK_USES.map((use) =>
     incident(`machine: the disk is full, ${use}`, (machine, times) => machine.fillDisk(use, times)),
   ),

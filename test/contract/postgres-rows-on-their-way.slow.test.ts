@@ -4,12 +4,13 @@ import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
-import type { Row } from '../../fixtures/source/content.ts';
+import { DEBIAN, EMBEDDED, statement } from '../../fixtures/postgres-server.ts';
+import type { Geometry, Row } from '../../fixtures/source/content.ts';
 import { commitAll } from '../support/commit-all.ts';
-import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
+import { cuttingProxy } from '../support/cutting-proxy.ts';
+import { firstContent, publishedCourse, sourceSchema } from '../support/duckdb-changes.ts';
 import { parquet, snapshot, column as snapshotColumn } from '../support/duckdb-mirror.ts';
-import { eventually } from '../support/patience.ts';
+import { eventually, PATIENCE_MS } from '../support/patience.ts';
 import { PEOPLE } from '../support/people.ts';
 import { poisonedFile } from '../support/poisoned-files.ts';
 import { databaseAtWork } from '../support/postgres-destination.ts';
@@ -261,4 +262,74 @@ describe.skipIf(EMBEDDED.folder === null)(EMBEDDED.name, () => {
     expect(await world.load(course)).toMatchObject({ kind: 'committed' });
     expect(await world.byHand('SELECT count(*) FROM feeds.parcels')).toEqual([['2']]);
   });
+});
+
+const SHAPES = sourceSchema([
+  column('id', 'integer', false),
+  column('name', 'string'),
+  column('shape', 'geometry'),
+]);
+/** PostGIS refuses it in bytes, so that its rows go again as CSV. */
+const ONE_POINT: Geometry = { type: 'LineString', coordinates: [[7, 8]] };
+const STATEMENTS_OF_COPIES = ['SAVEPOINT copy', 'FORMAT binary', 'ROLLBACK TO SAVEPOINT copy', 'FORMAT csv'];
+
+describe.skipIf(DEBIAN.folder === null)(DEBIAN.name, () => {
+  const server = postgresOfTests(DEBIAN);
+  const shapes = 'SELECT id, name, ST_AsText(shape) FROM feeds.parcels ORDER BY id';
+  const versions = 'SELECT to_version FROM feed_sync.commits ORDER BY commit_number';
+
+  it('F74 commits once where the connection ends on the way of rows that go again as CSV', async () => {
+    const address = await server.database();
+    const proxy = await cuttingProxy(address);
+    const world = await databaseAtWork(proxy.address, { leaseMs: 600 });
+    const course = await world.loaded(firstContent(SHAPES, [[1, 'one', ONE_POINT]]));
+    let version = 1;
+    for (const text of STATEMENTS_OF_COPIES) {
+      for (const commit of [world.apply, world.load]) {
+        version += 1;
+        course.publishRows([[1, `one ${version}`, ONE_POINT]]);
+        let cuts = 0;
+        proxy.before(text, async () => {
+          cuts += 1;
+          proxy.cutNow();
+        });
+        expect(await commit(course)).toMatchObject({ kind: 'committed' });
+        expect(cuts).toBe(1);
+        expect(await statement(address, shapes)).toEqual([['1', `one ${version}`, 'LINESTRING(7 8)']]);
+      }
+    }
+    const each = Array.from({ length: version }, (_, index) => [String(index + 1)]);
+    expect(await statement(address, versions)).toEqual(each);
+  });
+
+  it.each(STATEMENTS_OF_COPIES)(
+    'F73 an instance that loses the lease before %s writes nothing any more',
+    async (text) => {
+      const address = await server.database();
+      const proxy = await cuttingProxy(address);
+      const rows: readonly Row[] = [[1, 'ONE', ONE_POINT]];
+      const first = firstContent(SHAPES, [[1, 'one', ONE_POINT]]);
+      const world = await databaseAtWork(proxy.address, { leaseMs: 10 * PATIENCE_MS });
+      const course = await world.loaded(first);
+      course.publishRows(rows);
+      const validated = await world.destination.validate(await course.changes(await world.observed()));
+      const takenOver = Promise.withResolvers<void>();
+      const takeOver = async (): Promise<void> => {
+        proxy.lose();
+        await statement(address, 'UPDATE feed_sync.lease SET expires_at = clock_timestamp()');
+        const other = await databaseAtWork(address, { lockWaitMs: PATIENCE_MS });
+        const same = publishedCourse(other.folder, first, 'parcels');
+        same.publishRows(rows);
+        expect(await other.apply(same)).toMatchObject({ kind: 'committed' });
+        proxy.cutNow();
+        proxy.restore();
+      };
+      proxy.before(text, () => takeOver().then(takenOver.resolve, takenOver.reject));
+      const [result] = await commitAll(world.destination, [validated]);
+      await takenOver.promise;
+      expect(result).toMatchObject({ kind: 'failed', error: { code: 'instance_running' } });
+      expect(await statement(address, shapes)).toEqual([['1', 'ONE', 'LINESTRING(7 8)']]);
+      expect(await statement(address, versions)).toEqual([['1'], ['2']]);
+    },
+  );
 });

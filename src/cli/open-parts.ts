@@ -70,7 +70,7 @@ export interface OpenOptions {
 
 export interface OpenedParts {
   readonly parts: Parts;
-  /** Tables of the past that a damaged mirror has lost, with their schemas. */
+  /** Tables of the past, with their schemas, that a damaged mirror has lost, or of which it has other rows than were written. */
   readonly lost: readonly string[];
   readonly readers: Readers;
   readonly close: () => Promise<void>;
@@ -130,7 +130,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   return { parts, lost: lost.map(({ name }) => name), readers, close: () => stack.disposeAsync() };
 }
 
-/** Returns the lost tables of the past. Invariant: no table of the mirror is read here before another process has read it. */
+/** Returns the lost and the altered tables of the past. Invariant: no table of the mirror is read here before another process has read it. */
 async function salvaged(
   { configuration, log, signal }: OpenOptions,
   checkpoint: Checkpoint,
@@ -154,7 +154,7 @@ async function salvaged(
   return lost.filter(({ datasetId }) => datasetId === null);
 }
 
-/** Closes the undo logs that the new mirror lacks: each is reported once. Never throws: `verify` closes them, too. */
+/** Closes the undo logs that the new mirror lacks or has with other rows: each is reported once. Never throws: `verify` closes them, too. */
 async function closePast(lost: readonly ExaminedTable[], destination: Destination, log: Log): Promise<void> {
   const datasetIds = [...new Set(lost.flatMap(({ pastOf }) => pastOf ?? []))];
   if (datasetIds.length === 0) return;

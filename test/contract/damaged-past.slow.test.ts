@@ -101,3 +101,19 @@ it('F58 an impossible number in a sound block of the list of undo logs quarantin
   await expectMirrored(installed, feed);
   expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
 });
+
+it.each([
+  ['no format', `UPDATE feed_sync.meta SET key = 'chapter' WHERE key = 'format_version'`],
+  ['a name with a NUL', `UPDATE feed_sync.subscriptions SET name = chr(0) || 'added'`],
+])('F58 a catalog with %s in a sound block quarantines the mirror', async (_, statement) => {
+  const { feed, installed } = await withHistory();
+  await writeMirror(installed.mirrorPath, statement);
+  for (const words of [['verify', '--deep'], ['verify']]) {
+    const found = await installed.run(...words);
+    expect(found, found.stderr).toMatchObject({ exitCode: 74 });
+    expect(found.stderr).toContain('Its bookkeeping holds an impossible value: ');
+  }
+  await once(installed);
+  await expectMirrored(installed, feed);
+  expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+});

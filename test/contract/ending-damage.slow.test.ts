@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
 import { damageTable, misplaceBlock, writeInvalidText, writeLength } from '../support/damaged-mirror.ts';
+import { duckdb } from '../support/duckdb-mirror.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { withHistoryAndCopy } from '../support/history-and-copy.ts';
 import { program } from '../support/program.ts';
@@ -168,6 +169,19 @@ it('F58 an undo log with the block of another table is reported once and closed,
   expect(reported.stdout).toContain(`the service does not have it: ${log}.`);
   await once(installed);
   expect(downloadsOf(feed)).toEqual([]);
+  const again = await installed.run('verify', '--deep');
+  expect(again, again.stdout).toMatchObject({ exitCode: 0 });
+});
+
+it('F58 a catch-up that copies the sound tables closes undo logs with other rows than were written, and reports them once', async () => {
+  const { installed, tableOf } = await archiving();
+  const log = tableOf('parcels').replace('main.', 'history.');
+  await duckdb(`ATTACH '${installed.mirrorPath}' AS file`, `DELETE FROM file.${log}`, 'DETACH file');
+  await misplaceBlock(installed.mirrorPath, tableOf('specimens'), tableOf('permits'));
+  expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 74 });
+  const reported = await once(installed, 74);
+  expect(reported.stdout).toContain(`the service does not have it: ${log}. It was closed`);
+  await once(installed);
   const again = await installed.run('verify', '--deep');
   expect(again, again.stdout).toMatchObject({ exitCode: 0 });
 });

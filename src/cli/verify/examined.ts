@@ -40,13 +40,16 @@ export async function examineFiles(configuration: Configuration, context: Contex
   const { tables, unreadable, endsProcess } = await examined(path, configuration, context);
   const ending = tables.filter(({ state }) => state === 'ends-process');
   const copy = publish === null ? null : await examineCopy(publish.path, configuration, context);
-  const isMirrorSuspect = endsProcess || ending.length > 0 || catalogDamage(tables) !== null;
+  const ofCatalog = catalogDamage(tables);
+  const isMirrorSuspect = endsProcess || ending.length > 0 || ofCatalog !== null;
   const isCopySuspect = copy !== null && copy.damage.length > 0;
   if (isMirrorSuspect || isCopySuspect) {
     suspect({ mirror: isMirrorSuspect, copy: isCopySuspect }, configuration, context);
   }
-  if (endsProcess) {
-    throw new StorageError(`The mirror ${given} is damaged: ${unreadable}.`, {
+  // The catalog is read by whoever reads another table.
+  if (endsProcess || ofCatalog !== null) {
+    const why = (unreadable ?? ofCatalog ?? '').replace(/[.!]$/, '');
+    throw new StorageError(`The mirror ${given} is damaged: ${why}.`, {
       code: 'mirror_damaged',
       hint: 'Check the disk. feed-sync once quarantines it and builds it again.',
     });

@@ -2,6 +2,7 @@
 
 import { assert } from '../../lib/assert.ts';
 import type { Row } from '../../staging/engine/engine.ts';
+import { damagedBookkeeping } from '../../staging/engine/errors.ts';
 import {
   bigintOrNullAt,
   booleanAt,
@@ -121,9 +122,11 @@ export function progressOf(progress: StoredProgress): StoredProgress | null {
 
 /** Reads the cells of a row of `subscriptions`, times as milliseconds. */
 export function storedSubscriptionAt(row: Row): StoredSubscription {
+  const name = textOrNullAt(row, 1);
+  if (name?.includes('\0') === true) throw damagedBookkeeping('the name of a subscription contains a NUL');
   return {
     subscriptionId: textAt(row, 0),
-    name: textOrNullAt(row, 1),
+    name,
     logNumber: numberAt(row, 2),
     eventNumber: bigintOrNullAt(row, 3),
     eventCreatedAt: dateOrNullAt(row, 4),

@@ -2,6 +2,7 @@
 
 import { ConfigurationError } from '../../../model/errors.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
+import { damagedBookkeeping } from '../../../staging/engine/errors.ts';
 import { type Meta, metaOf } from '../../catalog/observed-state.ts';
 import { createSchema, FORMAT_VERSION, isKnownFormat, migrate, selectMeta, selectSchema } from './schema.ts';
 
@@ -35,9 +36,11 @@ export async function readFormat(engine: Engine, path: string): Promise<number |
   return (await hasSchema(engine)) ? (await readMeta(engine, path)).format : null;
 }
 
-/** Reads what the catalog says of itself. @throws ConfigurationError when a newer program wrote the mirror. */
+/** Reads what the catalog says of itself. @throws ConfigurationError when a newer program wrote the mirror; DuckDbError */
 export async function readMeta(engine: Engine, path: string): Promise<Meta> {
   const meta = metaOf(await engine.rows(selectMeta()));
+  // The transaction that creates the catalog writes its format.
+  if (Number.isNaN(meta.format)) throw damagedBookkeeping('its format is no number');
   if (!isKnownFormat(meta.format)) {
     throw new ConfigurationError(
       `The mirror ${path} has the format ${meta.format}; this program knows no format above ${FORMAT_VERSION}.`,

@@ -29,7 +29,7 @@ export interface SalvageOptions extends ExamineOptions {
 }
 
 /**
- * Resolves to the tables that the mirror no longer has, with their schemas. A file that cannot be read for another reason is
+ * Resolves to the tables that the mirror no longer has, and to the undo logs in it that are not as they were written. A file that cannot be read for another reason is
  * left to the caller that opens it. @throws StorageError, ConfigurationError
  */
 export async function salvageMirror(options: SalvageOptions): Promise<readonly ExaminedTable[]> {
@@ -45,7 +45,8 @@ export async function salvageMirror(options: SalvageOptions): Promise<readonly E
     const ofCatalog = catalogDamage(tables);
     if (unreadable === null && ofCatalog === null) {
       if (lost.length === 0) return [];
-      if (await copied(examining, lost)) return lost;
+      if (await copied(examining, lost))
+        return tables.filter((table) => isLost(table) || isAlteredLog(table));
     } else if (ofCatalog === null && !endsProcess) {
       // Whoever opens the file reports why it cannot be read.
       return [];
@@ -64,6 +65,10 @@ async function quarantineNext({ path, clock, log }: SalvageOptions, why: string)
 /** A live table with other rows than were committed may be what is damaged: a block in the place of another one is whole. */
 function isLost(table: ExaminedTable): boolean {
   return isUnreadable(table) || (table.state === 'altered' && table.datasetId !== null);
+}
+
+function isAlteredLog({ state, name }: ExaminedTable): boolean {
+  return state === 'altered' && name.startsWith('history.');
 }
 
 /** Puts a copy without the lost tables in the place of the mirror. Resolves to false where that cannot be done. */

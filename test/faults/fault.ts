@@ -115,7 +115,8 @@ function damagedBytes(
     }
     case 'sector': {
       const at = Math.floor((next() * bytes.length) / SECTOR_BYTES) * SECTOR_BYTES;
-      return { bytes: bytes.fill(0, at, at + SECTOR_BYTES), done: `a sector of zeroes at ${at}` };
+      const to = Math.min(at + SECTOR_BYTES, bytes.length);
+      return { bytes: bytes.fill(0, at, to), done: `a sector of zeroes at ${at}` };
     }
     case 'block':
       return { bytes: bytes.fill(0, block.from, block.to), done: `zeroes from ${block.from} on` };

@@ -98,7 +98,9 @@ export function judgeServer(examined: ExaminedServer, place: string): readonly F
   }
   if (encoding !== 'UTF8') {
     const hint = "Make the database anew: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0";
-    findings.push(problem('server', `The database has the encoding ${encoding}.`, wrong, hint));
+    findings.push(
+      problem('server', `The database has the encoding ${encoding}; feed-sync needs UTF8.`, wrong, hint),
+    );
   }
   findings.push(
     ...judgeSettings(examined),

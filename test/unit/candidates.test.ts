@@ -167,6 +167,11 @@ describe('a candidate', () => {
         ]),
       },
     ],
+    [
+      'the record of its version states other rows',
+      {},
+      { metadata: metadata([...chain(1, 1), version('parcels', 2, { rowCount: 11 }), ...chain(3, 3)]) },
+    ],
   ])('forgets an approved candidate where %s', (_, waiting, changed) => {
     expect(resultOf({ ...snapshotOf(2), ...APPROVED, ...waiting }, changed)).toBe('drop-candidate');
   });

@@ -46,14 +46,12 @@ export function versionsBack({ version }: Candidate, newerThan: number | null): 
 
 /** Returns a clause that says why the service does not list the content of the candidate any more; null: it does. */
 export function whyGone(candidate: Candidate, metadata: Metadata): string | null {
-  const { content, identity, version } = candidate;
+  const { content, alike, version } = candidate;
   const records = recordsOf(candidate, metadata);
   if (records === null) return `version ${version} is not listed any more`;
   const now =
-    content.kind === 'snapshot'
-      ? contentOf(content.listed.entry, publishedAtOf(version, metadata))
-      : pathContentOf(records);
-  return now === identity ? null : `version ${version} was published anew`;
+    content.kind === 'snapshot' ? identitiesOfEntry(content.listed, metadata) : [pathContentOf(records)];
+  return now.every((identity) => alike.includes(identity)) ? null : `version ${version} was published anew`;
 }
 
 /** The records of the versions whose content the candidate has. Null: one of them is missing. */

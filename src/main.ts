@@ -191,6 +191,8 @@ function openNoDebugger(): void {
 function nameSourcesOfUncaughtErrors(): void {
   process.on('uncaughtExceptionMonitor', (error) => {
     error.stack = sourceStack(error);
+    // Node prints it only after the listeners of its end.
+    process.off('exit', becomeOneWithoutThreads);
   });
 }
 

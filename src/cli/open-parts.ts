@@ -130,7 +130,7 @@ export async function openParts(options: OpenOptions): Promise<OpenedParts> {
   return { parts, lost: lost.map(({ name }) => name), readers, close: () => stack.disposeAsync() };
 }
 
-/** Returns the lost and the altered tables of the past. Invariant: no table of the mirror is read here before another process has read it. */
+/** Returns the lost and the altered tables of the past. No table of the mirror is read here before another process has read it. */
 async function salvaged(
   { configuration, log, signal }: OpenOptions,
   checkpoint: Checkpoint,
@@ -154,7 +154,7 @@ async function salvaged(
   return lost.filter(({ datasetId }) => datasetId === null);
 }
 
-/** Closes the undo logs that the new mirror lacks or has with other rows: each is reported once. Never throws: `verify` closes them, too. */
+/** Closes the undo logs that the new mirror lacks or has altered: each is reported once. Never throws: `verify` closes them, too. */
 async function closePast(lost: readonly ExaminedTable[], destination: Destination, log: Log): Promise<void> {
   const datasetIds = [...new Set(lost.flatMap(({ pastOf }) => pastOf ?? []))];
   if (datasetIds.length === 0) return;

@@ -29,8 +29,8 @@ export interface SalvageOptions extends ExamineOptions {
 }
 
 /**
- * Resolves to the tables that the mirror no longer has, and to the undo logs in it that are not as they were written. A file that cannot be read for another reason is
- * left to the caller that opens it. @throws StorageError, ConfigurationError
+ * Resolves to the tables that the mirror no longer has, and to the undo logs in it that are not as they were written. A file that
+ * cannot be read for another reason is left to the caller that opens it. @throws StorageError, ConfigurationError
  */
 export async function salvageMirror(options: SalvageOptions): Promise<readonly ExaminedTable[]> {
   const path = await mirrorPath(options.path);

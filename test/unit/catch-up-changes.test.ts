@@ -131,6 +131,7 @@ describe('published changes', () => {
     const world = await caughtUp('parcels');
     const paths = new Set<string>();
     let [now, most] = [0, 0];
+    const full = Promise.withResolvers<void>();
     const counts = { added: 0, changed: 1, removed: 0 };
     const records = Array.from({ length: 600 }, (_, index) => version('parcels', 601 - index, { counts }));
     world.service.versions.set('parcels', [...records, version('parcels', 1)]);
@@ -139,6 +140,9 @@ describe('published changes', () => {
       world.service.changes.set(`parcels ${record.version}`, async (request) => {
         paths.add(request.pathOf(0));
         most = Math.max(most, ++now);
+        if (now === 8) full.resolve();
+        // The first ones wait for each other: fewer at once would never end.
+        await full.promise;
         const page = await recorded(request, record);
         now -= 1;
         return page;

@@ -20,7 +20,7 @@ const ENDED_BY_SIGNAL = 128;
 const SAME_REQUEST_MS = 250;
 const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
 
-/** Ends with a code at once, and has no threads. The program itself does where there is no shell, later. */
+/** Ends with a code at once, and has no threads. Where there is no shell, Node is started for that, which takes longer. */
 const SHELL = '/bin/sh';
 
 const ERASE_BELOW = '\r\u001b[J';
@@ -191,7 +191,7 @@ function openNoDebugger(): void {
 function nameSourcesOfUncaughtErrors(): void {
   process.on('uncaughtExceptionMonitor', (error) => {
     error.stack = sourceStack(error);
-    // Node prints it only after the listeners of its end.
+    // Node prints the stack after the listeners of the exit, and what the process has become would print nothing.
     process.off('exit', becomeOneWithoutThreads);
   });
 }

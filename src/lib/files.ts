@@ -34,14 +34,12 @@ export interface FileOwner {
 
 /** Creates the folder and its missing parents. They survive a loss of power once this resolves. */
 export function makeDirectory(name: string, path: string, mode = DIRECTORY_MODE): Promise<void> {
-  return durable(name, () =>
-    makeDirectories(path, async (one) => makeOneDirectory(one, mode, syncDirectory)),
-  );
+  return durable(name, () => makeDirectories(path, mode, syncDirectory));
 }
 
 /** Creates a folder like `makeDirectory`, for content that a loss of power may take, because it can be fetched or made again. */
 export function makeScratchDirectory(name: string, path: string): Promise<void> {
-  return durable(name, () => makeDirectories(path, async (one) => makeOneDirectory(one, DIRECTORY_MODE)));
+  return durable(name, () => makeDirectories(path, DIRECTORY_MODE, async () => {}));
 }
 
 /** Creates a folder that nobody else has, and returns it: `prefix` and six further characters. */
@@ -325,23 +323,22 @@ export function isOutOfInodes({ files, ffree }: { readonly files: number; readon
   return files > 0 && ffree === 0;
 }
 
+/** What is done with the parent of a new folder. */
+type Settle = (parent: string) => Promise<void>;
+
 /** Node's own recursion never ends when a folder exists but refuses new entries with ENOENT, as /proc does. */
-async function makeDirectories(path: string, makeOne: (path: string) => Promise<void>): Promise<void> {
+async function makeDirectories(path: string, mode: number, settle: Settle): Promise<void> {
   try {
-    await makeOne(path);
+    await makeOneDirectory(path, mode, settle);
   } catch (error) {
     if (systemCode(error) !== 'ENOENT' || dirname(path) === path) throw error;
-    await makeDirectories(dirname(path), makeOne);
-    await makeOne(path);
+    await makeDirectories(dirname(path), mode, settle);
+    await makeOneDirectory(path, mode, settle);
   }
 }
 
 /** Another process may just have made the folder. */
-async function makeOneDirectory(
-  path: string,
-  mode: number,
-  settle: (parent: string) => Promise<void> = async () => {},
-): Promise<void> {
+async function makeOneDirectory(path: string, mode: number, settle: Settle): Promise<void> {
   try {
     await mkdir(path, { mode });
     await settle(dirname(path));

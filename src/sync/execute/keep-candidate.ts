@@ -40,10 +40,7 @@ export async function keepChanges(
   fetched: readonly FetchedVersion[],
   { parts, staging }: Tools,
 ): Promise<CandidateContent> {
-  const nameOf = (version: number, path: string): string => `${version}-${basename(path)}`;
-  const names = fetched.flatMap(({ record: { version }, pages }) =>
-    pages.map((path): [string, string] => [path, nameOf(version, path)]),
-  );
+  const names = fetched.flatMap(({ pages }) => pages.map((path): [string, string] => [path, basename(path)]));
   const versions: CandidateVersion[] = [];
   for (const {
     record: { version },
@@ -53,7 +50,7 @@ export async function keepChanges(
     const sha256 = await digestOf(pages);
     versions.push({
       version,
-      pages: pages.map((path) => nameOf(version, path)),
+      pages: pages.map((path) => basename(path)),
       bytes,
       sha256: sha256 ?? LOST,
     });

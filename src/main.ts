@@ -4,9 +4,10 @@
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
 import { arch, availableParallelism, hostname, release, totalmem, type } from 'node:os';
-import process from 'node:process';
+import { isatty } from 'node:tty';
 import { getHeapStatistics } from 'node:v8';
 import type { Context } from './cli/context.ts';
+import { haveWait, waitsForOtherEnd } from './lib/standard-streams.ts';
 
 const LEAST_NODE_MAJOR = 24;
 const WRONG_CONFIGURATION = 78;
@@ -24,6 +25,9 @@ const SIGNALS = { SIGINT: 2, SIGTERM: 15 } as const;
 const SHELL = '/bin/sh';
 
 const ERASE_BELOW = '\r\u001b[J';
+
+/** The standard streams that did so before Node opened them. An import of `node:process` has it open them at once. */
+const waitedAtStart = [0, 1, 2].filter((fd) => waitsForOtherEnd(fd) ?? true);
 
 const { version: nodeVersion } = process;
 // The content of a feed may be private. The databases make their own files, and would make them for all to read.
@@ -77,7 +81,7 @@ const context: Context = {
   },
   readFile: readText,
   readStandardInput,
-  ask: process.stdin.isTTY && process.stderr.isTTY ? ask : null,
+  ask: isatty(0) && process.stderr.isTTY ? ask : null,
   clock: systemClock,
   random: systemRandom,
   signal: stopSignal(),
@@ -127,6 +131,8 @@ function endAtOnce(code: number): never {
  */
 function becomeOneWithoutThreads(code: number): void {
   flushCompileCache();
+  const streams = [process.stdin, process.stdout, process.stderr];
+  for (const fd of waitedAtStart) haveWait(fd, streams[fd]);
   const [path, ...words] = hasShell()
     ? [SHELL, '-c', `exit ${code}`]
     : [process.execPath, '--eval', `process.exit(${code})`];

@@ -60,3 +60,31 @@ it('a command reports a full disk for its output with 74, and ends with its own 
   expect(await exitCodeOf('>/dev/full', '--help')).toContain('ended with 74\n');
   expect(await exitCodeOf('>&- 2>&-', 'status', '--check')).toBe('ended with 75\n');
 });
+
+it.for(['version', 'nonsense', 'settings'])(
+  'after %s the next program of a script waits at the pipes that it shares, and loses nothing',
+  async (word) => {
+    const { dataDirectory } = await program();
+    const script = '"$@" >&2; echo ended >&2; cat || echo "cat ended with $?" >&2';
+    const shell = spawn('sh', ['-c', script, 'sh', process.execPath, builtProgram(), word], {
+      env: { PATH: process.env['PATH'], FEED_SYNC_DATA_DIR: dataDirectory },
+    });
+    const ended = onceEvent(shell, 'close');
+    let said = '';
+    for await (const text of shell.stderr) {
+      said += text;
+      if (said.includes('ended\n')) break;
+    }
+    const sent = 'far more than a pipe takes at once\n'.repeat(200_000);
+    shell.stdin.end(sent);
+    const received = await readAll(shell.stdout);
+    await ended;
+    expect(received.length).toBe(sent.length);
+  },
+);
+
+async function readAll(stream: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}

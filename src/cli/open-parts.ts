@@ -32,7 +32,7 @@ import { Exporter } from '../post-commit/export/export.ts';
 import { EXPORT_LOCK, exportFolder } from '../post-commit/export/folder.ts';
 import { Hook, hookEnvironment, type Readers } from '../post-commit/hook.ts';
 import { Notifications } from '../post-commit/notifications.ts';
-import { temporaryDirectory } from '../staging/engine/engine.ts';
+import { stagingFolder, temporaryDirectory } from '../staging/engine/engine.ts';
 import { adoptCandidates } from '../sync/candidates.ts';
 import { isChosenDataset } from '../sync/follow/subscriptions.ts';
 import type { Choices, Parts } from '../sync/parts.ts';
@@ -40,7 +40,7 @@ import type { Progress } from '../sync/progress.ts';
 import { delivererOf } from './commands/notify.ts';
 import type { Context } from './context.ts';
 import { type Decision, performDecision } from './decision.ts';
-import { ownFolders, stagingFolder } from './own-folders.ts';
+import { ownFolders } from './own-folders.ts';
 import { feedOptions, isKnownOrigin, keyHashOf } from './service-client.ts';
 
 export interface OpenOptions {

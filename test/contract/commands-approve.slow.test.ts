@@ -1,6 +1,7 @@
 /** `approve`: what the commands of an operator say about commits that wait, and what an approval does (F67). */
 
-import { rm } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type FixtureFeed, startFixtureFeed } from '../../fixtures/feed/feed.ts';
@@ -163,6 +164,44 @@ describe('approve', () => {
     expect(await world.run('once')).toMatchObject({ exitCode: 77 });
     expect(await world.run(...(await commandOf(world)))).toMatchObject({ exitCode: 0 });
     expect(await rowsOf(world)).toBe(3);
+  });
+
+  it.each([
+    ['zeroes', (path: string) => writeFile(path, Buffer.alloc(100))],
+    ['a folder', (path: string) => mkdir(path)],
+    ['a named pipe', (path: string) => execFileSync('mkfifo', [path])],
+  ] as const)('F67 approve fetches again what has become of the kept files: %s', async (_, put) => {
+    const world = await installed();
+    world.publish(numberedRows(3));
+    await world.run('once');
+    const staging = join(world.dataDirectory, 'staging');
+    const paths = (await readdir(staging, { recursive: true })).filter((path) => path.endsWith('.json'));
+    expect(paths).toHaveLength(1);
+    for (const path of paths) {
+      await rm(join(staging, path));
+      await put(join(staging, path));
+    }
+    expect(await world.run(...(await commandOf(world)))).toMatchObject({ exitCode: 0 });
+    expect(await rowsOf(world)).toBe(3);
+    expect(await readdir(staging)).toEqual([]);
+  });
+
+  it('loads, keeps and commits where the staging folder is a link to another disk, and leaves what lies there', async () => {
+    const world = await installed();
+    const disk = join(world.dataDirectory, '..', 'disk [1]');
+    onTestFinished(() => rm(disk, { recursive: true, force: true }));
+    await mkdir(disk);
+    await writeFile(join(disk, 'photos.zip'), 'x');
+    const staging = join(world.dataDirectory, 'staging');
+    await rm(staging, { recursive: true });
+    await symlink(disk, staging);
+    world.feed.publisher.publish(world.id, smallContent(numberedRows(9), null));
+    expect(await world.run('once')).toMatchObject({ exitCode: 0 });
+    world.publish(numberedRows(3));
+    expect(await world.run('once')).toMatchObject({ exitCode: 77 });
+    expect(await world.run(...(await commandOf(world)))).toMatchObject({ exitCode: 0 });
+    expect(await rowsOf(world)).toBe(3);
+    expect(await readdir(disk)).toEqual(['photos.zip']);
   });
 
   it('approve stores the approval when the content cannot be committed now, and the next catch-up that can commits it', async () => {

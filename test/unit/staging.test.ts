@@ -1,10 +1,11 @@
 /** The staging folder, on real files. */
 
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { observeDurableEffects } from '../../src/lib/files.ts';
 import { openStaging } from '../../src/sync/execute/staging-folder.ts';
 
 async function newFolder(): Promise<string> {
@@ -68,10 +69,48 @@ describe('staging', () => {
     const staging = openStaging(directory);
     const [kept] = [await staging.folderOf('a'), await staging.folderOf('b')];
     await writeFile(join(kept, 'part-0'), 'x');
-    await writeFile(join(directory, 'stray'), 'x');
     await staging.keepOnly(['a', 'c']);
     expect(await readdir(directory)).toEqual([kept.slice(directory.length + 1)]);
     expect(await readdir(kept)).toEqual(['part-0']);
+  });
+
+  it('leaves what is not its own, as on a disk that is linked or mounted there', async () => {
+    const directory = await newFolder();
+    await writeFile(join(directory, 'photos.zip'), 'x');
+    await mkdir(join(directory, 'lost+found'));
+    const staging = openStaging(directory);
+    await staging.folderOf('a');
+    await staging.keepOnly([]);
+    expect((await readdir(directory)).toSorted()).toEqual(['lost+found', 'photos.zip']);
+  });
+
+  it('keeps and discards candidates one by one, because each may evict the others', async () => {
+    const staging = openStaging(await newFolder());
+    const datasetIds = Array.from({ length: 20 }, (_, index) => `dataset ${index}`);
+    const keep = async (datasetId: string, maxBytes: number): Promise<void> => {
+      const path = join(await staging.folderOf(datasetId), 'part-0');
+      await writeFile(path, 'x');
+      await staging.keepCandidate(datasetId, new Map([[path, 'part-0']]), maxBytes);
+    };
+    const isKept = (datasetId: string): boolean => existsSync(staging.candidatePath(datasetId, 'part-0'));
+    let underWay = 0;
+    let mostUnderWay = 0;
+    onTestFinished(() => observeDurableEffects(() => {}));
+    observeDurableEffects((name, phase) => {
+      if (!name.endsWith('-candidate')) return;
+      underWay += phase === 'before' ? 1 : -1;
+      mostUnderWay = Math.max(mostUnderWay, underWay);
+    });
+    await Promise.all(
+      datasetIds.map(async (datasetId) => {
+        await keep(datasetId, 1_000);
+        await staging.discardCandidate(datasetId);
+      }),
+    );
+    expect(datasetIds.filter(isKept)).toEqual([]);
+    await Promise.all(datasetIds.map((datasetId) => keep(datasetId, 2)));
+    expect(datasetIds.filter(isKept)).toHaveLength(2);
+    expect(mostUnderWay).toBe(1);
   });
 
   it('creates the folder that it is opened in', async () => {

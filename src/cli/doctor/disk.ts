@@ -11,8 +11,9 @@ import { FREE_INODES, type FreeSpace, freeSpace, systemCode } from '../../lib/fi
 import { formatBytes, plural } from '../../lib/units.ts';
 import { ConfigurationError } from '../../model/errors.ts';
 import { newestGeneration, refuseExportFolder } from '../../post-commit/export/folder.ts';
+import { stagingFolder } from '../../staging/engine/engine.ts';
 import { EXIT_CODES } from '../exit-codes.ts';
-import { ownFolders, stagingFolder } from '../own-folders.ts';
+import { ownFolders } from '../own-folders.ts';
 import { type Facts, type Finding, findingOf, notKnown, ok, problem, skipped, warning } from './check.ts';
 
 interface Place {

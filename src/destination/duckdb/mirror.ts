@@ -14,8 +14,7 @@ import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, InterruptedError } from '../../model/errors.ts';
 import type { ScrubbedSlice, ScrubPosition } from '../../model/scrub.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
-import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
-import { literalPattern } from '../../staging/engine/sql.ts';
+import { Engine, stagedDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { NO_COMMITS } from '../catalog/commits.ts';
 import { EMPTY } from '../catalog/observed-state.ts';
 import { type HistoryOptions, NO_HISTORY } from '../catalog/undo-logs.ts';
@@ -114,8 +113,7 @@ export async function openMirror(
   const engineOptions = {
     threads: options.threads,
     memoryLimitBytes: options.memoryLimitBytes,
-    // The reader of files takes glob patterns, and DuckDB checks patterns against the allowed directories, too.
-    directories: [dataDirectory, literalPattern(dataDirectory), dirname(path)],
+    directories: [...stagedDirectories(dataDirectory), dirname(path)],
     clock: options.clock,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };

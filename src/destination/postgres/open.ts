@@ -6,8 +6,7 @@
 
 import { join } from 'node:path';
 import { placeOfDatabase } from '../../lib/secret.ts';
-import { Engine, temporaryDirectory } from '../../staging/engine/engine.ts';
-import { literalPattern } from '../../staging/engine/sql.ts';
+import { Engine, stagedDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import type { Destination } from '../destination.ts';
 import type { CommitSource, ExportSource } from '../publication.ts';
 import { makeSchemasHere } from './catalog/distributed.ts';
@@ -119,11 +118,7 @@ function openEngines(
   const halfBytes = options.memoryLimitBytes / 2;
   const readsAhead = halfBytes >= 2 * READING_AHEAD_BYTES;
   const engineOptions = {
-    directories: [
-      dataDirectory,
-      literalPattern(dataDirectory),
-      ...(exportFolder === null ? [] : [exportFolder]),
-    ],
+    directories: [...stagedDirectories(dataDirectory), ...(exportFolder === null ? [] : [exportFolder])],
     guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
     clock,
     ...(signal === undefined ? {} : { signal }),

@@ -23,7 +23,7 @@ import {
   whileSpaceIsFree,
 } from '../../lib/free-space.ts';
 import { DuckDbError, diagnose } from './errors.ts';
-import { identifier, text, textList } from './sql.ts';
+import { identifier, literalPattern, text, textList } from './sql.ts';
 
 /** DuckDB ignores an interruption that arrives before the statement has begun, so it is repeated until the call ends. */
 const INTERRUPT_AGAIN_MS = 50;
@@ -392,6 +392,19 @@ export function temporaryDirectory(dataDirectory: string, purpose: Purpose): str
 /** Returns the folders of all purposes. */
 export function temporaryDirectories(dataDirectory: string): readonly string[] {
   return PURPOSES.map((purpose) => temporaryDirectory(dataDirectory, purpose));
+}
+
+/** Returns the folder of downloads on their way, and of content that waits. */
+export function stagingFolder(dataDirectory: string): string {
+  return join(dataDirectory, 'staging');
+}
+
+/**
+ * Returns the directories of an engine that reads what is staged. DuckDB follows a link only where it is allowed itself, as where the
+ * staging folder is on another disk. The reader of files takes glob patterns, and DuckDB checks patterns against the allowed directories.
+ */
+export function stagedDirectories(dataDirectory: string): readonly string[] {
+  return [dataDirectory, stagingFolder(dataDirectory)].flatMap((path) => [path, literalPattern(path)]);
 }
 
 /** Does nothing for an empty list. @throws DuckDbError */

@@ -5,6 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { DownloadedFile } from '../../feed/feed.ts';
 import { present } from '../../lib/assert.ts';
@@ -100,7 +101,11 @@ const LOST = '';
 async function digestOf(paths: readonly string[]): Promise<string | null> {
   const hash = createHash('sha256');
   try {
-    for (const path of paths) for await (const bytes of createReadStream(path)) hash.update(bytes);
+    for (const path of paths) {
+      // A named pipe in its place would be waited for.
+      if (!(await stat(path)).isFile()) return null;
+      for await (const bytes of createReadStream(path)) hash.update(bytes);
+    }
     return hash.digest('hex');
   } catch {
     return null;

@@ -9,6 +9,7 @@
 import { createHash } from 'node:crypto';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import pLimit from 'p-limit';
 import { isThere, makeScratchDirectory, remove, renameScratch, systemCode } from '../../lib/files.ts';
 import { onDisk } from '../../model/disk-errors.ts';
 
@@ -37,7 +38,10 @@ export interface Staging {
   discardCandidate(datasetId: string): Promise<void>;
   /** Discards all files of a dataset but those of its candidate, once they are committed or worthless. */
   discard(datasetId: string): Promise<void>;
-  /** Discards the folders of datasets that are not in the list, such as downloads that are not desired any more. */
+  /**
+   * Discards the folders of datasets that are not in the list, such as downloads that are not desired any more. Anything else stays: an
+   * operator may have linked or mounted another disk here, with what lies on it.
+   */
   keepOnly(datasetIds: Iterable<string>): Promise<void>;
 }
 
@@ -45,6 +49,8 @@ export function openStaging(directory: string): Staging {
   const pathOf = (datasetId: string): string => join(directory, folderName(datasetId));
   const changesOf = (datasetId: string): string => join(pathOf(datasetId), CHANGES_FOLDER);
   const candidateOf = (datasetId: string): string => join(pathOf(datasetId), CANDIDATE_FOLDER);
+  // An eviction looks into the folders of all candidates, and would meet one that another dataset is filling or removing.
+  const oneByOne = pLimit(1);
   /** The existing folders, once they were listed: a quiet catch-up need not try to remove a folder for every dataset. */
   let folders: Set<string> | null = null;
   return {
@@ -69,7 +75,7 @@ export function openStaging(directory: string): Staging {
     },
     async keepCandidate(datasetId, files, maxBytes) {
       const path = candidateOf(datasetId);
-      await onDisk(path, async () => {
+      const keep = async (): Promise<void> => {
         await removeCandidate(path);
         await makeScratchDirectory('sync.make-candidate-folder', path);
         for (const [from, name] of files) {
@@ -81,12 +87,13 @@ export function openStaging(directory: string): Staging {
           if (name !== CANDIDATE_FOLDER) await removeStaged(join(pathOf(datasetId), name));
         }
         await evictOldest(directory, maxBytes);
-      });
+      };
+      await onDisk(path, () => oneByOne(keep));
     },
     candidatePath: (datasetId, name) => join(candidateOf(datasetId), name),
     async discardCandidate(datasetId) {
       const path = candidateOf(datasetId);
-      await onDisk(path, () => removeCandidate(path));
+      await onDisk(path, () => oneByOne(() => removeCandidate(path)));
     },
     async discard(datasetId) {
       if (folders?.has(folderName(datasetId)) === false) return;
@@ -104,14 +111,16 @@ export function openStaging(directory: string): Staging {
     },
     async keepOnly(datasetIds) {
       const needed = new Set(Array.from(datasetIds, folderName));
-      await onDisk(directory, async () => {
+      const keep = async (): Promise<void> => {
         await makeScratchDirectory('sync.make-staging', directory);
         const found = await readdir(directory);
         for (const name of found) {
-          if (!needed.has(name)) await remove('sync.discard-unwanted', join(directory, name));
+          if (OWN_NAME.test(name) && !needed.has(name))
+            await remove('sync.discard-unwanted', join(directory, name));
         }
         folders = new Set(found.filter((name) => needed.has(name)));
-      });
+      };
+      await onDisk(directory, () => oneByOne(keep));
     },
   };
 }
@@ -152,7 +161,7 @@ interface KeptCandidate {
 
 async function evictOldest(directory: string, maxBytes: number): Promise<void> {
   const kept: KeptCandidate[] = [];
-  for (const dataset of await namesIn(directory)) {
+  for (const dataset of (await namesIn(directory)).filter((name) => OWN_NAME.test(name))) {
     const path = join(directory, dataset, CANDIDATE_FOLDER);
     const files = await namesIn(path);
     if (files.length === 0) continue;
@@ -168,6 +177,9 @@ async function evictOldest(directory: string, maxBytes: number): Promise<void> {
   }
 }
 
+const NAME_DIGITS = 32;
+const OWN_NAME = new RegExp(`^[0-9a-f]{${NAME_DIGITS}}$`);
+
 function folderName(datasetId: string): string {
-  return createHash('sha256').update(datasetId).digest('hex').slice(0, 32);
+  return createHash('sha256').update(datasetId).digest('hex').slice(0, NAME_DIGITS);
 }

@@ -173,7 +173,7 @@ async function write(
     found,
     recorded: { rowCount, checksum: current.checksum },
     comparedColumns: null,
-    isReadWhole: false,
+    checksumAfter: 'kept-up' as const,
   };
   const target = { tableName, net: { ...net, from: netRows(net) }, columns };
   let judgement = null as Judgement;

@@ -10,15 +10,17 @@ import type { ObservedTable } from '../../model/write-jobs.ts';
 import { netColumn, PRESENT } from '../../staging/changes/columns.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
 import { DuckDbError, firstLine } from '../../staging/engine/errors.ts';
-import { identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
+import { bigintAt, identifier, type KeyPair, numberAt, sameKey } from '../../staging/engine/sql.ts';
 import { DUCKDB_TYPES } from '../../staging/snapshot/casts.ts';
 import type { PlannedColumn } from '../../staging/snapshot/table-plan.ts';
 import type { KeyStatements } from '../judge-commit.ts';
 import { mirrored } from './catalog/schema.ts';
+import { rowHash } from './checksum.ts';
 import { selectLowestKeys } from './judge-net.ts';
-import { LOADING, STAGED } from './load-sql.ts';
-import type { Current } from './tables.ts';
-import { type NetRows, UnprovenError } from './write-net-change.ts';
+import { LOADING } from './load-sql.ts';
+import type { StagedContent } from './staged-content.ts';
+import { type Current, hasAddresses } from './tables.ts';
+import { ADDRESS, type NetRows, UnprovenError } from './write-net-change.ts';
 
 /** The table of the dataset cannot be compared: it is damaged, or was changed by hand. The load replaces it all the same. */
 export class IncomparableError extends Error {
@@ -142,21 +144,31 @@ function countKept(tableName: string, keyColumns: readonly PlannedColumn[]): str
 const DIFFERENCE = `temp.${identifier('feed-sync: difference')}`;
 
 /**
- * Compares the staged content with the live table, row by row. Returns the rows of the content that are new or differ, and the keys
- * that the content lacks, as a net change of the table. `columns` are those of the table afterwards; a column that the table lacks
- * is null in all of its rows.
+ * Compares the staged content with the live table, value by value: DuckDB's hashes of texts and geometries are too weak to say that two
+ * rows are equal. Returns the rows of the content that are new or differ, and the keys that the content lacks, as a net change of the
+ * table, with the rows that the table has of these keys. `columns` are those of the table afterwards; a column that the table lacks is
+ * null in all of its rows.
  * @throws DuckDbError
  */
 export async function differenceFromStaged(
   engine: Engine,
+  staged: StagedContent,
   live: ObservedTable,
   columns: readonly PlannedColumn[],
 ): Promise<NetRows> {
-  await engine.run(createDifference(live, columns));
+  await engine.run(createDifference(staged, live, columns));
+  const hash = rowHash(columns.map((_, index) => netColumn(index)));
   const [row = []] = await engine.rows(
-    `SELECT count(*) FILTER (${PRESENT}), count(*) FILTER (NOT ${PRESENT}) FROM ${DIFFERENCE}`,
+    `SELECT count(*) FILTER (${PRESENT}), count(*) FILTER (NOT ${PRESENT}),
+      coalesce(sum(${hash}) FILTER (${PRESENT}), 0)::HUGEINT FROM ${DIFFERENCE}`,
   );
-  return { from: DIFFERENCE, rows: numberAt(row, 0), removals: numberAt(row, 1) };
+  return {
+    from: DIFFERENCE,
+    rows: numberAt(row, 0),
+    removals: numberAt(row, 1),
+    hashes: bigintAt(row, 2),
+    touched: touchedRows(columns),
+  };
 }
 
 export function dropDifference(): string {
@@ -165,12 +177,13 @@ export function dropDifference(): string {
 
 /** Columns are renamed by position, because a column of the table may have any name. */
 function createDifference(
+  staged: StagedContent,
   { tableName, columns: before }: ObservedTable,
   columns: readonly PlannedColumn[],
 ): string {
   const known = new Set(before.map(({ columnName }) => columnName));
   const isKey = ({ role }: PlannedColumn): boolean => role === 'key';
-  const staged = columns.map(({ columnName }, index) => `${identifier(columnName)} AS s${index}`);
+  const content = staged.columns.map(({ columnName }, index) => `${identifier(columnName)} AS s${index}`);
   const live = columns.map(({ columnName, type }, index) => {
     const value = known.has(columnName) ? identifier(columnName) : `NULL::${DUCKDB_TYPES[type]}`;
     return `${value} AS l${index}`;
@@ -183,8 +196,16 @@ function createDifference(
   const keys = columns.flatMap((column, index): KeyPair[] => {
     return isKey(column) ? [[`s${index}`, `l${index}`, column.type]] : [];
   });
-  return `CREATE TEMP TABLE ${DIFFERENCE} AS SELECT ${values.join(', ')}, is_staged IS NOT NULL AS ${PRESENT}
-    FROM (SELECT ${staged.join(', ')}, TRUE AS is_staged FROM ${STAGED}) AS staged
-    FULL JOIN (SELECT ${live.join(', ')} FROM ${mirrored(tableName)}) AS live ON ${sameKey(keys)}
+  const address = hasAddresses({ columns }) ? 'rowid' : 'NULL';
+  return `CREATE TEMP TABLE ${DIFFERENCE} AS
+    SELECT ${values.join(', ')}, is_staged IS NOT NULL AS ${PRESENT}, is_live, address, ${columns.map((_, index) => `l${index}`).join(', ')}
+    FROM (SELECT ${content.join(', ')}, TRUE AS is_staged FROM ${staged.table}) AS staged
+    FULL JOIN (SELECT ${live.join(', ')}, TRUE AS is_live, ${address} AS address FROM ${mirrored(tableName)}) AS live ON ${sameKey(keys)}
     WHERE ${differs.join(' OR ')}`;
+}
+
+/** Returns the rows of the table before as `touched` of a net change. */
+function touchedRows(columns: readonly PlannedColumn[]): string {
+  const values = columns.map(({ columnName }, index) => `l${index} AS ${identifier(columnName)}`);
+  return `(SELECT ${values.join(', ')}, address AS ${ADDRESS} FROM ${DIFFERENCE} WHERE is_live)`;
 }

@@ -2,7 +2,6 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { present } from '../../lib/assert.ts';
-import { formatCount, plural } from '../../lib/units.ts';
 import type { RowDifference } from '../../model/commits.ts';
 import { NO_KEYS, rowCountsOf } from '../../model/gate.ts';
 import { TABLE_MISSING } from '../../model/lost-past.ts';
@@ -10,11 +9,10 @@ import type { ObservedTable, SnapshotJob } from '../../model/write-jobs.ts';
 import { type Engine, runTogether } from '../../staging/engine/engine.ts';
 import { mirrorError } from '../../staging/engine/errors.ts';
 import { giveBackHeap } from '../../staging/engine/heap.ts';
-import { bigintOrNullAt, numberAt, text, textAt } from '../../staging/engine/sql.ts';
-import { examineSnapshot, refuseOtherCount } from '../../staging/snapshot/examine-snapshot.ts';
-import { BadKeysError, explainFailure } from '../../staging/snapshot/explain-failure.ts';
+import { text } from '../../staging/engine/sql.ts';
+import { examineSnapshot } from '../../staging/snapshot/examine-snapshot.ts';
+import { explainFailure } from '../../staging/snapshot/explain-failure.ts';
 import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
-import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { type CatalogEntry, entryOfSnapshot } from '../catalog/entries.ts';
 import { isPlannedFrom } from '../catalog/guard.ts';
 import { type Awaiting, type Judgement, judgeCommit, mayWait, readShownKeys } from '../judge-commit.ts';
@@ -28,23 +26,14 @@ import {
   lowestKeysOfLoaded,
 } from './difference.ts';
 import { judgeNet } from './judge-net.ts';
-import {
-  countKeys,
-  countRows,
-  createLoading,
-  createStaged,
-  EVERY_ROW,
-  findRepeatedKey,
-  LOADING,
-  partsByAddress,
-  STAGED,
-  selectAddresses,
-  swap,
-} from './load-sql.ts';
+import { createLoading, LOADING, swap } from './load-sql.ts';
 import { logOfCommit, logOfSwap } from './past/commit-log.ts';
 import { freezeKept, namesInHistory } from './past/history.ts';
+import { keyColumnsOf, type Proven, prove } from './prove-content.ts';
+import { sizeOf } from './sessions-by-size.ts';
+import { StagedContent } from './staged-content.ts';
 import { rewrittenIfMuch, tableAfter } from './table-after.ts';
-import { type Current, comments, hasAddresses, refuseTakenName } from './tables.ts';
+import { type Current, comments, refuseTakenName } from './tables.ts';
 import type { Turn, ValidatedWrite } from './validate.ts';
 import { UnprovenError, type Written, wholeBefore, writeNet } from './write-net-change.ts';
 
@@ -57,12 +46,17 @@ export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promis
   refuseUnspeakable(job, plan);
   const bytes = job.files.reduce((sum, file) => sum + file.bytes, 0);
   if (bytes >= MUCH_TO_LOAD_BYTES) await giveBackHeap();
+  const staged = new StagedContent(job, plan);
   return {
     job,
     rowCount,
     tableRows: rowCount,
     bytes,
-    execute: (session, current, turn) => loadSnapshot(session, { job, plan, current, turn }),
+    ahead(keepsHistory) {
+      const pays = sizeOf(rowCount) === 'large' && job.plannedFrom !== null && isCompared(job, keepsHistory);
+      return pays ? staged : null;
+    },
+    execute: (session, current, turn) => loadSnapshot(session, { job, plan, current, turn, staged }),
     explain: (examiner, error, place) =>
       explainFailure(examiner, { job, plan }, error, (other) => mirrorError(other, place)),
   };
@@ -82,6 +76,7 @@ interface Loading {
   readonly plan: TablePlan;
   readonly current: Current;
   readonly turn: Turn;
+  readonly staged: StagedContent;
 }
 
 /** Returns the catalog entry; null when the mirror differs from the plan's observed state. @throws IncomparableError */
@@ -104,12 +99,16 @@ interface Loaded extends Proven {
   readonly isApproved: boolean;
 }
 
-/** History needs to know every row that a reload changes, and a limit of changed rows their number. */
 function isEdited({ job, plan, current, turn }: Loading): boolean {
   const { live, existingObject } = current;
-  const isCompared = turn.keepsHistory || limitsChanges(job);
-  if (!isCompared || turn.incomparable !== null || live === null || existingObject !== 'table') return false;
+  if (!isCompared(job, turn.keepsHistory) || turn.incomparable !== null) return false;
+  if (live === null || existingObject !== 'table') return false;
   return live.keyColumns.length > 0 && isSameTable(live, job, plan);
+}
+
+/** History needs to know every row that a reload changes, and a limit of changed rows their number. */
+function isCompared(job: SnapshotJob, keepsHistory: boolean): boolean {
+  return job.schema.keyColumns.length > 0 && (keepsHistory || limitsChanges(job));
 }
 
 /** True when the columns of the snapshot are those of the table, and perhaps more, with the same key. */
@@ -126,8 +125,10 @@ function limitsChanges({ gate }: SnapshotJob): boolean {
 }
 
 /** Loads the content into a new table, which then takes the place of the old one. */
-async function replace(engine: Engine, { job, plan, current, turn }: Loading): Promise<Loaded | Awaiting> {
+async function replace(engine: Engine, loading: Loading): Promise<Loaded | Awaiting> {
+  const { job, plan, current, turn, staged } = loading;
   const { tableName, live, isKept } = current;
+  await staged.discard(engine);
   await engine.runWhileSpaceIsFree(createLoading(plan));
   const keyColumns = keyColumnsOf(job, plan.columns);
   const proven = await prove(engine, job, LOADING, plan.columns);
@@ -192,18 +193,20 @@ async function judgeLoaded(
 }
 
 /** Writes the rows of the table that differ from the content, and no others. @throws IncomparableError */
-async function edit(engine: Engine, { job, plan, current, turn }: Loading): Promise<Loaded | Awaiting> {
+async function edit(engine: Engine, loading: Loading): Promise<Loaded | Awaiting> {
+  const { job, plan, current, turn, staged } = loading;
   const live = present(current.live, 'a table that is edited is live');
   const { columns, alteration } = tableAfter(live.columns, plan.columns);
-  const named = { ...plan, columns };
-  await engine.runWhileSpaceIsFree(createStaged(named));
-  const proven = await prove(engine, job, STAGED, columns);
+  const proven = await staged.prepare(engine);
   const taken = turn.keepsHistory ? await namesInHistory(engine) : new Set<string>();
   const log = logOfCommit(current, live, turn, job, taken);
   try {
-    const before = await wholeBefore(engine, live, current, log !== null);
+    const before = await wholeBefore(engine, live, current, {
+      isLogged: log !== null,
+      checksumAfter: proven.checksum,
+    });
     await refuseStrayColumns(engine, live);
-    const net = await differenceFromStaged(engine, live, columns);
+    const net = await differenceFromStaged(engine, staged, live, columns);
     const after = rewrittenIfMuch({ columns, alteration }, net, before.found);
     await runTogether(engine, log?.before(after) ?? []);
     const target = { tableName: live.tableName, net, columns };
@@ -228,8 +231,8 @@ async function edit(engine: Engine, { job, plan, current, turn }: Loading): Prom
       ...comments(live.tableName, job.datasetId, columns),
       ...(log?.after(after, written.wereAltered) ?? []),
       dropDifference(),
-      `DROP TABLE ${STAGED}`,
     ]);
+    await staged.discard(engine);
     return { ...proven, columns, net: written.net, isApproved: judgement !== null };
   } catch (error) {
     throw incomparable(job.datasetId, error);
@@ -257,75 +260,12 @@ async function refuseStrayColumns(engine: Engine, live: ObservedTable): Promise<
   throw new UnprovenError(`its columns are not those that the catalog lists: ${stray.join(', ')}`);
 }
 
-/** The checksum of the edited table is that of the content, whatever was in the table before. @throws UnprovenError */
+/**
+ * The keys of the content are unique. Each has an equal row in the table, or its rows were replaced by the one of the content; every
+ * other key was removed. So the table has all rows of the content, and as many rows only if it has no others, whatever was in it
+ * before. @throws UnprovenError
+ */
 function proveEqual(written: Written, content: Proven): void {
-  if (written.rowCount === content.rowCount && written.checksum.sum === content.checksum.sum) return;
+  if (written.rowCount === content.rowCount) return;
   throw new UnprovenError('its rows are not those of the snapshot');
-}
-
-function keyColumnsOf(job: SnapshotJob, columns: readonly PlannedColumn[]): readonly PlannedColumn[] {
-  return columns.filter(({ column }) => job.schema.keyColumns.includes(column.name));
-}
-
-interface Proven {
-  readonly rowCount: number;
-  readonly checksum: Checksum;
-}
-
-/** Proves the row count and the keys of the content; `table` is SQL. @throws DataError, BadKeysError */
-async function prove(
-  engine: Engine,
-  job: SnapshotJob,
-  table: string,
-  columns: readonly PlannedColumn[],
-): Promise<Proven> {
-  const keyColumns = keyColumnsOf(job, columns);
-  const parts = await partsOf(engine, table, columns);
-  const [counts = []] = await engine.rows(countRows(table, columns, keyColumns, parts));
-  const rowCount = numberAt(counts, 0);
-  refuseOtherCount(job, rowCount);
-  for (const [index, planned] of keyColumns.entries()) {
-    const nulls = rowCount - numberAt(counts, index + 4);
-    if (nulls === 0) continue;
-    throw new BadKeysError(
-      `The key column ${JSON.stringify(planned.column.name)} of ${job.datasetId} is null in ` +
-        `${formatCount(nulls)} of ${plural(rowCount, 'row')}`,
-      [{ column: planned, value: null }],
-    );
-  }
-  if (numberAt(counts, 3) !== rowCount) await proveKeys(engine, job, table, keyColumns, rowCount);
-  return { rowCount, checksum: checksumAt(counts, 1) };
-}
-
-/** Each scan has one thread, so every thread of the engine gets a scan. */
-async function partsOf(
-  engine: Engine,
-  table: string,
-  columns: readonly PlannedColumn[],
-): Promise<readonly string[]> {
-  if (engine.threads === 1 || !hasAddresses({ columns })) return [EVERY_ROW];
-  const [addresses = []] = await engine.rows(selectAddresses(table));
-  const [lowest, highest] = [bigintOrNullAt(addresses, 0), bigintOrNullAt(addresses, 1)];
-  if (lowest === null || highest === null) return [EVERY_ROW];
-  return partsByAddress(lowest, highest, engine.threads);
-}
-
-async function proveKeys(
-  engine: Engine,
-  job: SnapshotJob,
-  table: string,
-  keyColumns: readonly PlannedColumn[],
-  rowCount: number,
-): Promise<void> {
-  const keys = numberAt((await engine.rows(countKeys(table, keyColumns)))[0] ?? [], 0);
-  if (keys === rowCount) return;
-  const [repeated = []] = await engine.rows(findRepeatedKey(table, keyColumns));
-  const key = keyColumns.map(
-    ({ column }, index) => `${column.name} = ${JSON.stringify(repeated[index + 1])}`,
-  );
-  throw new BadKeysError(
-    `The key ${key.join(', ')} of ${job.datasetId} is there ${formatCount(numberAt(repeated, 0))} times`,
-    keyColumns.map((column, index) => ({ column, value: textAt(repeated, index + 1) })),
-    `; ${plural(rowCount, 'row')} have ${plural(keys, 'key')}`,
-  );
 }

@@ -9,15 +9,13 @@ import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
 /** The table while it is loaded and proven. No dataset's table can have this name: their names are `[a-z0-9_]`. */
 export const LOADING = mirrored('feed-sync: loading');
 
-/** The content of a snapshot beside the table that it is compared with. */
-export const STAGED = `temp.${identifier('feed-sync: staged')}`;
-
 export function createLoading(plan: TablePlan): string {
   return createAs(`CREATE TABLE ${LOADING}`, plan);
 }
 
-export function createStaged(plan: TablePlan): string {
-  return createAs(`CREATE TEMP TABLE ${STAGED}`, plan);
+/** Returns a statement that also replaces what an attempt has left. `table` is SQL. */
+export function createStaged(table: string, plan: TablePlan): string {
+  return createAs(`CREATE OR REPLACE TEMP TABLE ${table}`, plan);
 }
 
 function createAs(create: string, plan: TablePlan): string {

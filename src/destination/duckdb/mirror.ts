@@ -302,10 +302,12 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
       const size = sizeOf(first.tableRows);
       const others = waiting.filter(({ tableRows }) => sizeOf(tableRows) !== size);
       const its = waiting.filter((job) => !others.includes(job));
+      // Only the first job works ahead, because the memory is limited.
+      const ahead = first.ahead?.((this.#options.history ?? NO_HISTORY).keeps(first.job.datasetId)) ?? null;
       const { failed, forOtherSession } = await this.#inTurn(() =>
         this.#sessions
           .of(size)
-          .write((session) =>
+          .writeAfter(ahead, (session) =>
             this.#commitWhileOpen({ session, size, queue, isNotLast: others.length > 0 }, its),
           ),
       );

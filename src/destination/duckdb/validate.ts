@@ -12,6 +12,7 @@ import { validateRollback } from './past/rollback.ts';
 import { validateRepair } from './repair.ts';
 import { validateRetirement } from './retire.ts';
 import type { Current } from './tables.ts';
+import type { WorkAhead } from './write-session.ts';
 
 type JobOf<Kind extends WriteJob['kind']> = Extract<WriteJob, { kind: Kind }>;
 
@@ -54,6 +55,9 @@ export interface ValidatedWrite extends ValidatedJob {
   readonly tableRows: number;
   /** The bytes that the write session reads from files. */
   readonly bytes: number;
+
+  /** Returns the work that pays before the write session, null where none does. Missing where none ever does. */
+  ahead?(keepsHistory: boolean): WorkAhead | null;
 
   /**
    * Works on the rows inside the given transaction. Any error, and a commit that awaits approval, must roll back the whole

@@ -49,8 +49,11 @@ interface Before {
   readonly recorded: { readonly rowCount: number; readonly checksum: Checksum | null };
   /** The columns before, of a table with an undo log whose rows are compared with the recorded checksum; null compares nothing. */
   readonly comparedColumns: readonly string[] | null;
-  /** True: the checksum afterwards is computed of all rows, because the table may have others than were recorded. */
-  readonly isReadWhole: boolean;
+  /**
+   * The checksum afterwards: `kept-up` from the recorded one, or `computed` of all rows, because the table may have others than were
+   * recorded; or the known one, where all rows were compared with content that has it.
+   */
+  readonly checksumAfter: 'kept-up' | 'computed' | Checksum;
 }
 
 /** Returns the table before, to be read whole: rows that were altered by hand must not go unnoticed. `isLogged`: in an undo log. */
@@ -58,14 +61,14 @@ export async function wholeBefore(
   engine: Engine,
   { tableName, columns }: ObservedTable,
   { checksum }: Current,
-  isLogged: boolean,
+  { isLogged, checksumAfter }: Pick<Before, 'checksumAfter'> & { readonly isLogged: boolean },
 ): Promise<Before> {
   const found = present((await readFoundTables(engine, [tableName])).get(tableName), 'the table is there');
   return {
     found,
     recorded: { rowCount: found.rowCount, checksum },
     comparedColumns: isLogged ? columns.map(({ columnName }) => columnName) : null,
-    isReadWhole: true,
+    checksumAfter,
   };
 }
 
@@ -97,7 +100,7 @@ export async function writeNet(
   before: Before,
   observer: DifferenceObserver,
 ): Promise<Written> {
-  const { found, recorded, isReadWhole } = before;
+  const { found, recorded, checksumAfter } = before;
   expect('rows', found.rowCount, recorded.rowCount);
   const readBefore = await checksumBefore(engine, target, alteration, before);
   const { touched, rowCount, inserted } =
@@ -112,12 +115,19 @@ export async function writeNet(
   await runTogether(engine, [drop(TOUCHED), drop(OLD)]);
   // The number of deleted rows equals the number of touched rows. The final count therefore proves the number of inserted rows.
   expect('rows afterwards', rowCount, found.rowCount + added - removed);
+  if ((target.net.hashes ?? inserted.sum) !== inserted.sum) {
+    throw new UnprovenError('its new rows are not those that were to be written');
+  }
   const isKeptUp =
-    !isReadWhole && keepsColumns(alteration) && recorded.checksum?.version === inserted.version;
-  const checksum =
+    checksumAfter === 'kept-up' &&
+    keepsColumns(alteration) &&
+    recorded.checksum?.version === inserted.version;
+  const computed = () => computeChecksum(engine, mirrored(target.tableName), columnNames(target));
+  const keptUp =
     isKeptUp && recorded.checksum !== null
       ? { ...inserted, sum: recorded.checksum.sum - touched.hashes + inserted.sum }
-      : await computeChecksum(engine, mirrored(target.tableName), columnNames(target));
+      : null;
+  const checksum = typeof checksumAfter === 'object' ? checksumAfter : (keptUp ?? (await computed()));
   const edited = isKeptUp ? null : checksum.sum - inserted.sum + touched.hashes;
   const sumBefore = readBefore?.sum ?? (before.comparedColumns === null ? null : edited);
   const isComparable = sumBefore !== null && recorded.checksum?.version === checksum.version;
@@ -161,7 +171,8 @@ async function editRows(
   const added = alteration.kind === 'append' ? alteration.added : [];
   const alter = added.map((column) => addColumn(tableName, column));
   const insert = net.rows === 0 ? [] : [insertPresent(target)];
-  const areFew = (net.rows + net.removals) * ROWS_SCANNED_IN_TIME_OF_ONE < rowCount;
+  const areFew =
+    net.touched === undefined && (net.rows + net.removals) * ROWS_SCANNED_IN_TIME_OF_ONE < rowCount;
   if (areFew) {
     await runTogether(engine, [...alter, createAddresses(target), createEmptyOld(target)]);
     await engine.moveRows(deleteTouchedReturning(target), OLD_NAME);
@@ -182,10 +193,11 @@ async function rewrite(
   added: ReadonlySet<PlannedColumn>,
   { readsRows }: DifferenceObserver,
 ): Promise<Edited> {
-  if (readsRows) await engine.run(createOldByKey(target, added));
+  const { touched: known } = target.net;
+  if (readsRows) await engine.run(known === undefined ? createOldByKey(target, added) : createOld(target));
   const before = readsRows
     ? OLD
-    : `(SELECT ${valuesBefore(target, added)} FROM ${mirrored(target.tableName)} AS ${TABLE})`;
+    : (known ?? `(SELECT ${valuesBefore(target, added)} FROM ${mirrored(target.tableName)} AS ${TABLE})`);
   const [counted = []] = await engine.rows(countTouched(target, `(${compareRows(target, before)})`));
   const touched = touchedFrom(counted);
   await engine.run(createRewritten(target, added));
@@ -232,7 +244,17 @@ export interface NetRows {
   readonly rows: number;
   /** The number of keys without a row afterwards. */
   readonly removals: number;
+  /** The sum of the hashes of the rows afterwards, where it is known. */
+  readonly hashes?: bigint;
+  /**
+   * The rows of the table with these keys, where they were read already: SQL for use after FROM with an alias. Their columns are those of the
+   * table afterwards, and `ADDRESS`.
+   */
+  readonly touched?: string;
 }
+
+/** The address of a row in `touched`. No column of a dataset has this name. */
+export const ADDRESS = identifier('feed-sync: address');
 
 /** A table and its net change. */
 export interface Target {
@@ -324,7 +346,9 @@ function createAddresses(target: Target): string {
 }
 
 function createTouched(target: Target): string {
-  return `CREATE TEMP TABLE ${TOUCHED} AS ${compareRows(target, mirrored(target.tableName), [`${TABLE}.rowid AS row_id`])}`;
+  const { touched } = target.net;
+  const address = touched === undefined ? 'rowid' : ADDRESS;
+  return `CREATE TEMP TABLE ${TOUCHED} AS ${compareRows(target, touched ?? mirrored(target.tableName), [`${TABLE}.${address} AS row_id`])}`;
 }
 
 /**
@@ -348,7 +372,12 @@ function compareRows(target: Target, rows: string, further: readonly string[] = 
 const IS_TOUCHED = `rowid IN (SELECT row_id FROM ${TOUCHED})`;
 
 function createOld(target: Target): string {
-  return `CREATE TEMP TABLE ${OLD} AS ${selectOld(target)} WHERE ${IS_TOUCHED}`;
+  const { touched } = target.net;
+  const rows =
+    touched === undefined
+      ? `${selectOld(target)} WHERE ${IS_TOUCHED}`
+      : `SELECT ${nameList(target)} FROM ${touched}`;
+  return `CREATE TEMP TABLE ${OLD} AS ${rows}`;
 }
 
 function createEmptyOld(target: Target): string {

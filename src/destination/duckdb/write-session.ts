@@ -98,6 +98,14 @@ export interface WriteSession {
   startAfresh(): Promise<void>;
 }
 
+/** Work that needs no mirror: done before the mirror is attached, it keeps no reader out. */
+export interface WorkAhead {
+  /** Works on the instance of the coming session, which does again whatever fails here, and fails with the same error. */
+  prepare(engine: Engine): Promise<unknown>;
+  /** Removes what the session has not used. */
+  discard(engine: Engine): Promise<void>;
+}
+
 export class WriteSessions {
   readonly #options: WriteSessionOptions;
   readonly #engine: Engine;
@@ -143,6 +151,26 @@ export class WriteSessions {
       return await this.#attachedForWriting(work, wait);
     } catch (error) {
       throw await this.#translated(error);
+    }
+  }
+
+  /** `write` after work that keeps no reader out. An error of that work only ends it. */
+  async writeAfter<T>(ahead: WorkAhead | null, work: (session: WriteSession) => Promise<T>): Promise<T> {
+    if (ahead === null) return await this.write(work);
+    await this.#attempt((engine) => ahead.prepare(engine));
+    try {
+      return await this.write(work);
+    } finally {
+      await this.#attempt((engine) => ahead.discard(engine));
+    }
+  }
+
+  async #attempt(work: (engine: Engine) => Promise<unknown>): Promise<void> {
+    try {
+      if (this.#engine.invalidated) await this.#engine.reopen();
+      await work(this.#engine);
+    } catch (error) {
+      this.#options.log.debug({ why: String(error) }, 'Work beside the mirror was given up.');
     }
   }
 

@@ -3,6 +3,7 @@
 import type { Area } from '../mutant.ts';
 
 const LOAD = 'src/destination/duckdb/load-snapshot.ts';
+const PROOF = 'src/destination/duckdb/prove-content.ts';
 const COMMIT = 'src/destination/duckdb/commit.ts';
 
 export const MIRROR: Area = {
@@ -18,7 +19,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'the number of rows of a snapshot is not checked',
-      file: LOAD,
+      file: PROOF,
       text: 'refuseOtherCount(job, rowCount);',
       instead: '',
       breaks: ['V8', 'P7'],
@@ -26,7 +27,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a snapshot may have keys that are null',
-      file: LOAD,
+      file: PROOF,
       text: 'if (nulls === 0) continue;',
       instead: 'if (nulls >= 0) continue;',
       breaks: ['V8', 'P7', 'F41'],
@@ -34,7 +35,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'a snapshot may have a key twice',
-      file: LOAD,
+      file: PROOF,
       text: 'if (numberAt(counts, 3) !== rowCount) await proveKeys(engine, job, table, keyColumns, rowCount);',
       instead: '',
       breaks: ['V8', 'P7', 'F41'],
@@ -42,7 +43,7 @@ export const MIRROR: Area = {
     },
     {
       name: 'the proof of the keys of a snapshot is not waited for',
-      file: LOAD,
+      file: PROOF,
       text: 'rowCount) await proveKeys(',
       instead: 'rowCount) void proveKeys(',
       breaks: ['V8', 'P7'],

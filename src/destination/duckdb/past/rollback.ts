@@ -94,7 +94,10 @@ async function editBack(
   const log = logOfCommit(current, live, turn, target.table, await namesInHistory(engine));
   const { columns, alteration } = tableAfter(live.columns, planned);
   try {
-    const before = await wholeBefore(engine, live, current, log !== null);
+    const before = await wholeBefore(engine, live, current, {
+      isLogged: log !== null,
+      checksumAfter: 'computed',
+    });
     const net = await createUndone(engine, target, job.toCommit);
     const after = rewrittenIfMuch({ columns, alteration }, net, before.found);
     await runTogether(engine, log?.before(after) ?? []);

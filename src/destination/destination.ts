@@ -148,6 +148,11 @@ export interface DamagedTable {
   readonly why: string;
 }
 
+/** Returns whether a table is in the schemas of the past. `name`: with its schema. */
+export function isOfPast(name: string): boolean {
+  return /^(?:archived|history)\./.test(name);
+}
+
 /** The checksum of a table, as the destination computes it. */
 export interface TableChecksum {
   readonly datasetId: string;

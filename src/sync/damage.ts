@@ -4,7 +4,7 @@
  * A damaged table is not a wrong one: nothing that cannot be read whole is ever called equal.
  */
 
-import type { DamagedTable, ObservedState } from '../destination/destination.ts';
+import { type DamagedTable, isOfPast, type ObservedState } from '../destination/destination.ts';
 import type { Log } from '../lib/log.ts';
 import { errorCodeOf, StorageError } from '../model/errors.ts';
 import { isPinned, type ObservedTable } from '../model/write-jobs.ts';
@@ -65,7 +65,8 @@ async function closePast(
   damaged: readonly DamagedTable[],
   { destination }: Parts,
 ): Promise<readonly string[]> {
-  const past = damaged.filter(({ pastOf }) => pastOf !== null);
+  // The rest of a log that was closed before is of no dataset.
+  const past = damaged.filter(({ pastOf, tableName }) => pastOf !== null || isOfPast(tableName));
   if (past.length === 0) return [];
   await destination.renewChecksums({
     datasetIds: [...new Set(past.flatMap(({ pastOf }) => pastOf ?? []))],

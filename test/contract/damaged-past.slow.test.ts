@@ -88,6 +88,25 @@ it('F58 a damaged archived table is reported once and kept as it is, and copies 
   expect((await installed.run('once')).stderr).not.toContain(kept);
 });
 
+it('F58 the rest of a closed undo log that is damaged later is reported once and kept, and copies go on without it', async () => {
+  const { feed, installed, copy, permits, datasetOf, publishNext } = await withHistory();
+  await writeMirror(installed.mirrorPath, `UPDATE history."${permits}" SET _version = _version + 1`);
+  expect((await installed.run('verify')).stdout).toContain(`history.${permits}`);
+  const rest = `history.${permits}_unusable`;
+  await damageTable(installed.mirrorPath, rest);
+  publishNext(datasetOf('parcels'));
+  const reported = await installed.run('once');
+  expect(reported, reported.stderr).toMatchObject({ exitCode: 74 });
+  expect(reported.stdout).toContain(`the service does not have it: ${rest}.`);
+  publishNext(datasetOf('permits'));
+  const warned = await once(installed);
+  expect(warned.stderr).toContain(`${rest}__damaged`);
+  await expectMirrored(installed, feed);
+  await expectMirrored({ ...installed, mirrorPath: copy }, feed);
+  expect(await tablesIn(copy, 'history')).not.toContain(`${permits}_unusable__damaged`);
+  expect(await installed.run('verify', '--deep')).toMatchObject({ exitCode: 0 });
+});
+
 it('F58 an impossible number in a sound block of the list of undo logs quarantines the mirror', async () => {
   const { feed, installed } = await withHistory();
   await writeMirror(

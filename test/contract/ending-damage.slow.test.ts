@@ -4,7 +4,13 @@ import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { countyFeed } from '../support/county-feed.ts';
-import { damageTable, misplaceBlock, writeInvalidText, writeLength } from '../support/damaged-mirror.ts';
+import {
+  damageTable,
+  misplaceBlock,
+  writeInvalidText,
+  writeLength,
+  writeNextBlock,
+} from '../support/damaged-mirror.ts';
 import { duckdb } from '../support/duckdb-mirror.ts';
 import { downloadsOf, expectMirrored, once } from '../support/expect-mirrored.ts';
 import { withHistoryAndCopy } from '../support/history-and-copy.ts';
@@ -190,16 +196,18 @@ it('F58 a catch-up that copies the sound tables closes undo logs with other rows
 const LONG = 'of a deed '.repeat(1_000);
 /** Bytes of a text, as damage in the place of a length is. */
 const DAMAGED_LENGTH = 0x61656420;
+/** With the memory of the tests DuckDB reads so much of other values. */
+const READABLE_LENGTH = 0x18656420;
 
-/** A mirror with history under a published copy. The length of one text in it is damaged. */
-async function withDamagedLength() {
+/** A mirror with history under a published copy, with a text in it that is damaged. */
+async function withDamagedText(text: string, damage: (path: string) => void) {
   const made = await countyFeed({ kinds: KINDS, rowsPerDataset: 200 });
   made.feed.publisher.addDataset({ datasetId: 'deeds', placeId: 'us-az-cedarville', topic: 'parcels' });
   const schema = { ...SMALL_SCHEMA, columns: [column('id', 'string', false), column('text', 'string')] };
-  const rows = Array.from({ length: 200 }, (_, index) => [`r${index}`, index === 7 ? LONG : 'short']);
+  const rows = Array.from({ length: 200 }, (_, index) => [`r${index}`, index === 7 ? text : 'short']);
   made.feed.publisher.publish('deeds', smallContent(rows, [], schema));
   const { installed, copy } = await withHistoryAndCopy(made);
-  writeLength(installed.mirrorPath, LONG, DAMAGED_LENGTH);
+  damage(installed.mirrorPath);
   made.feed.requests.clear();
   const environment = {
     FEED_SYNC_HISTORY_DATASETS: '*',
@@ -211,12 +219,14 @@ async function withDamagedLength() {
   return { ...made, installed: { ...installed, run }, copy };
 }
 
+const withDamagedLength = () => withDamagedText(LONG, (path) => writeLength(path, LONG, DAMAGED_LENGTH));
+
 /** Expects that the table was loaded again, and that everything is right. */
 async function expectLoadedAgain({
   feed,
   installed,
   copy,
-}: Awaited<ReturnType<typeof withDamagedLength>>): Promise<void> {
+}: Awaited<ReturnType<typeof withDamagedText>>): Promise<void> {
   expect(downloadsOf(feed)).toEqual(['deeds']);
   await expectMirrored(installed, feed);
   await expectMirrored({ ...installed, mirrorPath: copy }, feed);
@@ -236,6 +246,24 @@ it('F58 verify --deep finds a length that is far beyond the mirror, which is no 
 
 it('F58 the catch-up that publishes a copy finds a length that is far beyond the mirror, and repairs it', async () => {
   const made = await withDamagedLength();
+  made.publishNext(made.datasetOf('permits'));
+  await once(made.installed);
+  await expectLoadedAgain(made);
+});
+
+it('F58 a length with which DuckDB reads other values where memory suffices is found with little memory, and repaired', async () => {
+  const made = await withDamagedText(LONG, (path) => {
+    writeLength(path, LONG, READABLE_LENGTH);
+    writeNextBlock(path, LONG, 'itself');
+  });
+  made.publishNext(made.datasetOf('permits'));
+  await once(made.installed);
+  await expectLoadedAgain(made);
+});
+
+it('F58 a text that goes on in an impossible block costs its table, and is no failure of the storage', async () => {
+  const text = Array.from({ length: 40_000 }, (_, index) => `of deed ${index} `).join('');
+  const made = await withDamagedText(text, (path) => writeNextBlock(path, text, 'impossible'));
   made.publishNext(made.datasetOf('permits'));
   await once(made.installed);
   await expectLoadedAgain(made);

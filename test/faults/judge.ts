@@ -8,11 +8,12 @@ import { join } from 'node:path';
 import { type Examined, examineFile } from '../../src/destination/duckdb/damage/examine.ts';
 import type { Said } from '../support/command-line.ts';
 import { downloadsOf } from '../support/expect-mirrored.ts';
+import type { OpenCountyFeed } from '../support/open-county-feed.ts';
 import type { Runner } from '../support/program-runner.ts';
 import { type Fault, FILES } from './fault.ts';
 import { GATED, type Installation, settingsIn } from './installation.ts';
 
-export const VERDICTS = ['no effect', 'mended', 'tables', 'past', 'quarantined', 'wrong'] as const;
+export const VERDICTS = ['no effect', 'mended', 'tables', 'past', 'quarantined', 'waits', 'wrong'] as const;
 
 export interface Verdict {
   readonly outcome: (typeof VERDICTS)[number];
@@ -24,6 +25,10 @@ export interface Verdict {
 const MOST_SHOWN = 1_500;
 const DAMAGED = 74;
 const WRONG_USAGE = 64;
+const WAITS = 75;
+const DIFFERENT = 65;
+/** An absence that no event has announced is confirmed by then. */
+const WAIT_MS = 12 * 60_000;
 /** In the name of a table that is kept as it was found. */
 const KEPT = '__damaged';
 const PAST = /^(?:archived|history)\./;
@@ -59,6 +64,11 @@ export async function judged(judging: Judging): Promise<Verdict> {
   const isPastReported = [caughtUp, ...approved].some(({ exitCode }) => exitCode === DAMAGED);
   // Content that the service does not have is reported once.
   if (caughtUp.exitCode === DAMAGED) caughtUp = await run('once');
+  const isWaiting = file === 'checkpoint' && isRightWait(caughtUp);
+  if (isWaiting) {
+    faults.push(...(await wrongMeanwhile(judging, run)));
+    caughtUp = await afterTheWait(feed.clock, () => run('once'));
+  }
   if (caughtUp.exitCode !== 0)
     return { outcome: 'wrong', faults: [...faults, `once: ${outputOf(caughtUp)}`] };
   const asked = new Set<string | null>(installation.resynced[state] ?? []);
@@ -70,20 +80,53 @@ export async function judged(judging: Judging): Promise<Verdict> {
   if (again.exitCode !== 0) faults.push(`verify --deep after once: ${outputOf(again)}`);
   if (!isQuarantined && file !== 'checkpoint') faults.push(...(await needless(loaded, judging)));
   const isSeen = found.exitCode !== 0 && state === 'ended';
-  return { outcome: outcomeOf({ faults, isQuarantined, isPastReported, loaded, isSeen }), faults };
+  const seen = { faults, isQuarantined, isWaiting, isPastReported, loaded, isSeen };
+  return { outcome: outcomeOf(seen), faults };
+}
+
+type Run = (...words: readonly string[]) => Promise<Said>;
+
+/** Damage to the checkpoint may cost a wait, if `once` names each dataset that waits, and says from when on it helps to run it again. */
+function isRightWait({ exitCode, stdout }: Said): boolean {
+  const named = /^Waiting for the next catch-up:\n((?: {2}\S+: .+\n)+)/m.exec(stdout)?.[1] ?? '';
+  const count = Number(/, (\d+) waiting\./.exec(stdout)?.[1] ?? 0);
+  const isSaid = /^Running it again helps from .+ UTC on, in 1\d m \d+ s\.$/m.test(stdout);
+  return exitCode === WAITS && isSaid && count > 0 && named.split('\n').length - 1 === count;
+}
+
+/** While a dataset waits, every table is right, and `verify --deep` says that the one that waits is not there yet. */
+async function wrongMeanwhile(judging: Judging, run: Run): Promise<readonly string[]> {
+  const different = (await differences(judging)).map((one) => `while a dataset waits: ${one}`);
+  const verified = await run('verify', '--deep');
+  if (verified.exitCode === DIFFERENT && / \d+ behind\.$/m.test(verified.stdout)) return different;
+  return [...different, `verify --deep while a dataset waits: ${outputOf(verified)}`];
+}
+
+/** Other faults are judged at the time that it was. */
+async function afterTheWait(clock: OpenCountyFeed['feed']['clock'], run: () => Promise<Said>): Promise<Said> {
+  clock.advance(WAIT_MS);
+  try {
+    return await run();
+  } finally {
+    clock.advance(-WAIT_MS);
+  }
 }
 
 interface Seen {
   readonly faults: readonly string[];
   readonly isQuarantined: boolean;
+  /** Whether a dataset had to wait. */
+  readonly isWaiting: boolean;
   readonly isPastReported: boolean;
   /** The tables that were loaded again though nobody had asked for it. */
   readonly loaded: readonly (string | null)[];
   readonly isSeen: boolean;
 }
 
-function outcomeOf({ faults, isQuarantined, isPastReported, loaded, isSeen }: Seen): Verdict['outcome'] {
+function outcomeOf(seen: Seen): Verdict['outcome'] {
+  const { faults, isQuarantined, isWaiting, isPastReported, loaded, isSeen } = seen;
   if (faults.length > 0) return 'wrong';
+  if (isWaiting) return 'waits';
   if (isQuarantined) return 'quarantined';
   if (isPastReported) return 'past';
   if (loaded.length > 0) return 'tables';

@@ -66,6 +66,24 @@ export function writeLength(path: string, text: string, length: number): void {
   writeFileSync(path, bytes);
 }
 
+/** The file has no place of a block with this number: its offset exceeds what a system can be asked for. */
+const IMPOSSIBLE_BLOCK = 2n ** 45n;
+
+/**
+ * Writes where the first block of a text names the one that follows: an impossible number, or its own. The checksum of that block is
+ * written anew. @throws Error where no block has the beginning of the text.
+ */
+export function writeNextBlock(path: string, text: string, next: 'impossible' | 'itself'): void {
+  const bytes = readFileSync(path);
+  const found = bytes.indexOf(text.slice(0, IN_BLOCK));
+  if (found < 0) throw new Error('no block has the beginning of the text');
+  const block = Math.floor((found - FIRST_BLOCK_AT) / BLOCK_BYTES);
+  const number = next === 'itself' ? BigInt(block) : IMPOSSIBLE_BLOCK;
+  bytes.writeBigInt64LE(number, placeOf(block + 1) - CHECKSUM_BYTES);
+  writeChecksum(bytes, placeOf(block));
+  writeFileSync(path, bytes);
+}
+
 /** DuckDB combines the words of eight bytes that follow the checksum. */
 function writeChecksum(bytes: Buffer, at: number): void {
   let checksum = 5_381n;

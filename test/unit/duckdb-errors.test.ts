@@ -1,11 +1,12 @@
 /** The diagnosis of errors of DuckDB, in the words of the installed version: damaged files (F58), and tables. */
 
+import { constants } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { IncomparableError, whyIncomparable } from '../../src/destination/duckdb/difference.ts';
 import { diagnose } from '../../src/staging/engine/errors.ts';
 
-function errorOf(kind: string, message: string): Error {
-  return new Error(JSON.stringify({ exception_type: kind, exception_message: message }));
+function errorOf(kind: string, message: string, systemError: { readonly errno?: string } = {}): Error {
+  return new Error(JSON.stringify({ exception_type: kind, exception_message: message, ...systemError }));
 }
 
 describe('F58 an error of DuckDB', () => {
@@ -27,6 +28,20 @@ describe('F58 an error of DuckDB', () => {
   ])('diagnoses a damaged file by the error %s: %s', (kind, message) => {
     expect(diagnose(errorOf(kind, message)).fault).toBe('unreadable');
   });
+
+  it.each([
+    ['read from', constants.errno.EINVAL, 'unreadable'],
+    ['read from', constants.errno.EIO, 'statement'],
+    ['write', constants.errno.EINVAL, 'statement'],
+  ])(
+    'diagnoses that DuckDB could not %s a file (%i) as %s: only an impossible place is damage',
+    (verb, errno, fault) => {
+      const error = errorOf('IO', `Could not ${verb} file "/data/mirror.duckdb": as it is`, {
+        errno: String(errno),
+      });
+      expect(diagnose(error).fault).toBe(fault);
+    },
+  );
 
   it.each([
     ['Invalid Input', 'Parquet file "a.parquet": corrupt file?'],

@@ -2,6 +2,7 @@
 
 import {
   chmodSync,
+  copyFileSync,
   existsSync,
   linkSync,
   lstatSync,
@@ -30,6 +31,7 @@ import { startChild } from '../support/child.ts';
 import { firstContent } from '../support/duckdb-changes.ts';
 import { duckdb, mirrorIn, temporaryFolder } from '../support/duckdb-mirror.ts';
 import { type MirrorAtWork, mirrorAtWork } from '../support/mirror-at-work.ts';
+import { writeMirror } from '../support/mirror-file.ts';
 import { PEOPLE } from '../support/people.ts';
 import { projectRoot } from '../support/source-tree.ts';
 
@@ -84,6 +86,15 @@ describe('a published copy', () => {
     await world.load(course);
     await world.mirror.publish();
     expect(statSync(copy).mode & MODE).toBe(0o640);
+  });
+
+  it('copies a value that exceeds the memory of a reading beside other work', async () => {
+    const { world, copy } = await publishing();
+    await world.mirror.publish();
+    await addNotes(world.path);
+    expect(await world.mirror.publish()).toMatchObject({ kind: 'published' });
+    const length = `SELECT strlen(text)::INTEGER FROM c.notes`;
+    expect(await duckdb(`ATTACH '${copy}' AS c (READ_ONLY)`, length)).toEqual([[300_000_000]]);
   });
 
   it('leaves a copy to readers that have it open, while the next copy takes its place', async () => {
@@ -187,9 +198,15 @@ describe('a copy that fails', () => {
 
   it('publishes no copy that differs from the mirror, is of a mirror written meanwhile, or is interrupted', async () => {
     const controller = new AbortController();
-    const { world, copy } = await publishing({ signal: controller.signal });
+    const { world, course, copy } = await publishing({ signal: controller.signal });
+    const older = `${world.path}.older`;
+    await copyFile(world.path, older);
+    course.publishRows([[2, 'two']]);
+    await world.apply(course);
+    const settling = 'before destination.publish-settle';
     const refusals: readonly (readonly [string, () => void, string])[] = [
-      ['before destination.publish-settle', () => spoil(`${copy}.publishing`), 'differs from the mirror'],
+      [settling, () => copyFileSync(older, `${copy}.publishing`), 'differs from the mirror'],
+      [settling, () => spoil(`${copy}.publishing`), 'The catalog of a new copy'],
       ['after destination.publish-clone', () => touch(world.path), 'Another process wrote the mirror'],
       ['after destination.publish-clear', () => controller.abort(new InterruptedError('enough')), 'enough'],
     ];
@@ -200,6 +217,25 @@ describe('a copy that fails', () => {
       await expect(world.mirror.publish()).rejects.toThrow(message);
       expect(readdirSync(dirname(copy))).toEqual([]);
     }
+  });
+
+  it('says that a value needs more memory than DuckDB may use, and what to do, and keeps the earlier copy', async () => {
+    const { world, copy } = await publishing({ memoryLimitBytes: 300_000_000 });
+    await world.mirror.publish();
+    await addNotes(world.path);
+    await world.mirror.close();
+    const again = await mirrorIn(world.folder, {
+      memoryLimitBytes: 300_000_000,
+      publish: { path: copy, keptPaths: [], reserveBytes: 0 },
+    });
+    onTestFinished(() => again.close());
+    const error = await again.publish().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'copy_failed', hint: expect.stringContaining('duckdb.memoryLimit') });
+    expect((error as Error).message).toBe(
+      `The table main.notes of a new copy needs more memory than DuckDB may use, so ${copy} is not replaced.`,
+    );
+    expect(readdirSync(dirname(copy))).toEqual(['copy.duckdb']);
+    expect(await rowsOf(copy)).toEqual([['one']]);
   });
 
   it('replaces the unfinished copy of a killed process, and a damaged copy', async () => {
@@ -354,6 +390,11 @@ async function leaveLog({ path }: MirrorAtWork, statement: string): Promise<void
 function spoil(path: string): void {
   const content = readFileSync(path);
   writeFileSync(path, content.fill(0xff, 4_096));
+}
+
+/** An operator's table with a value of 300 MB, which takes little of the file. */
+async function addNotes(path: string): Promise<void> {
+  await writeMirror(path, `CREATE TABLE notes AS SELECT repeat('of a deed ', 30000000) AS text`);
 }
 
 /** Writes the file as it is. */

@@ -171,7 +171,8 @@ export async function tablesOf(engine: Engine, database: string): Promise<readon
     schema: textAt(row, 0),
     name: textAt(row, 1),
     columns: textListAt(row, 2),
-    rows: numberAt(row, 3),
+    texts: textListAt(row, 3),
+    rows: numberAt(row, 4),
   }));
 }
 
@@ -191,14 +192,17 @@ function differentObjects(left: Objects, right: Objects): readonly string[] {
   return [...new Set([...left.keys(), ...right.keys()])].filter((name) => !isSame(name)).sort();
 }
 
+interface TableDigest {
+  readonly rowCount: number;
+  readonly digest: string;
+  /** The bytes of the longest text; 0 where there is none. */
+  readonly longestBytes: number;
+}
+
 /** Reads the whole table. Returns its row count and a digest of its rows. @throws DuckDbError */
-export async function digestOf(
-  engine: Engine,
-  database: string,
-  table: CopiedTable,
-): Promise<{ readonly rowCount: number; readonly digest: string }> {
+export async function digestOf(engine: Engine, database: string, table: CopiedTable): Promise<TableDigest> {
   const [row = []] = await engine.rows(digestTable(database, table, hasOrder(table)));
-  return { rowCount: numberAt(row, 0), digest: textAt(row, 1) };
+  return { rowCount: numberAt(row, 0), digest: textAt(row, 1), longestBytes: numberAt(row, 2) };
 }
 
 /** Reads the rows in these places, as `digestOf` reads all. */
@@ -222,6 +226,8 @@ export interface CopiedTable {
   readonly schema: string;
   readonly name: string;
   readonly columns: readonly string[];
+  /** Those of the columns that hold texts. */
+  readonly texts: readonly string[];
   /** The row count as DuckDB estimates it. */
   readonly rows: number;
 }
@@ -236,10 +242,10 @@ function copyRows(from: string, to: string, table: CopiedTable): string {
   return `INSERT INTO ${placeOf(to, table)} SELECT * FROM ${placeOf(from, table)}`;
 }
 
-/** Selects a row for each table, in order of creation: schema, name, columns, estimated row count. */
+/** Selects a row for each table, in order of creation: schema, name, columns, columns of texts, estimated row count. */
 function selectTables(database: string): string {
   return `SELECT tables.schema_name, tables.table_name, list(columns.column_name ORDER BY columns.column_index),
-      any_value(tables.estimated_size)
+      coalesce(list(columns.column_name) FILTER (WHERE columns.data_type IN ('VARCHAR', 'JSON')), []), any_value(tables.estimated_size)
     FROM duckdb_tables() AS tables JOIN duckdb_columns() AS columns USING (database_oid, table_oid)
     WHERE tables.database_name = ${text(database)}
     GROUP BY tables.schema_name, tables.table_name, table_oid ORDER BY table_oid`;
@@ -274,15 +280,17 @@ function selectObjects(database: string): string {
 }
 
 /**
- * Returns one row by one scan: the row count, and a number that changes when a row changes, is missing or is repeated. For
- * ordered tables the number also depends on the order.
+ * Returns one row by one scan: the row count, and a number that changes when a row changes, is missing or is repeated; for
+ * ordered tables it also depends on the order; and the length of the longest text.
  */
 function digestTable(database: string, table: CopiedTable, isOrdered: boolean): string {
   const row = `hash(${table.columns.map(identifier).join(', ')})`;
   const place = placeOf(database, table);
-  if (!isOrdered) return `SELECT count(*), coalesce(sum(${row}), 0)::VARCHAR FROM ${place}`;
-  const hashes = `(SELECT hash(row_number() OVER (), ${row}) AS digest FROM ${place})`;
-  return `SELECT count(*), coalesce(sum(digest), 0)::VARCHAR FROM ${hashes}`;
+  const lengths = table.texts.map((column) => `max(strlen(${identifier(column)}))`);
+  const longest = `greatest(${['0', ...lengths].join(', ')})`;
+  if (!isOrdered) return `SELECT count(*), coalesce(sum(${row}), 0)::VARCHAR, ${longest} FROM ${place}`;
+  const hashes = `(SELECT *, hash(row_number() OVER (), ${row}) AS row_digest FROM ${place})`;
+  return `SELECT count(*), coalesce(sum(row_digest), 0)::VARCHAR, ${longest} FROM ${hashes}`;
 }
 
 /** Returns one row: the used and the free bytes of the file. */

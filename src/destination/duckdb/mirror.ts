@@ -255,8 +255,10 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
 
   findDamage(): Promise<readonly DamagedTable[] | null> {
     return this.#inTurn(async () => {
+      const { path, dataDirectory } = this.#options;
+      const temporary = temporaryDirectory(resolve(dataDirectory), 'inspecting');
       try {
-        return await findDamage(this.#sessions.of('small'), this.#options.path);
+        return await findDamage(this.#sessions.of('small'), path, temporary);
       } catch (error) {
         if (error instanceof QuarantinedError) return null;
         throw error;

@@ -13,14 +13,20 @@ import type { Checksum } from '../catalog/cells.ts';
 import { META_KEPT_DAMAGED } from '../catalog/tables.ts';
 import { freeName } from '../catalog/undo-logs.ts';
 import { insertRows } from '../catalog/writes.ts';
-import type { ChecksumRenewal, RenewedChecksums, StoredChecksum, TableChecksum } from '../destination.ts';
+import {
+  type ChecksumRenewal,
+  isOfPast,
+  type RenewedChecksums,
+  type StoredChecksum,
+  type TableChecksum,
+} from '../destination.ts';
 import type { PastTable } from '../past-tables.ts';
 import { ensureSchema } from './catalog/format.ts';
 import { readLiveTables, writeChecksum } from './catalog/observed-state.ts';
 import { statementsOf } from './catalog/rows.ts';
 import { catalogTable, FORMAT_VERSION, MIRROR, mirrored, selectTableNames } from './catalog/schema.ts';
 import { computeChecksum } from './checksum.ts';
-import { placeOf } from './copy-content.ts';
+import { placeOf, tablesOf } from './copy-content.ts';
 import { strayColumnsOf } from './count-tables.ts';
 import { closeLog, dropLog, readLogs, recordEntries } from './past/history.ts';
 import { readColumnsOfLog, readPastLogs } from './past/past-logs.ts';
@@ -56,7 +62,27 @@ export async function renewChecksums(
       } while (next < datasetIds.length && clock.monotonicMs() < endMs);
     });
   }
+  if (unreadable.some(isOfPast)) {
+    const keep = (engine: Engine): Promise<readonly string[]> => keepRemains(engine, unreadable);
+    renewed.kept.push(...(await sessions.write((session) => session.transaction(keep, 'checksums'))));
+  }
   return renewed;
+}
+
+/** Keeps those of the unreadable tables that the catalog does not know: the rest of an undo log that was closed. */
+async function keepRemains(engine: Engine, unreadable: readonly string[]): Promise<readonly string[]> {
+  const known = new Set((await readPastTables(engine, FORMAT_VERSION, null)).map(nameOf));
+  const tables = await tablesOf(engine, MIRROR);
+  const remains = tables.filter(
+    (table) => isOfPast(nameOf(table)) && unreadable.includes(nameOf(table)) && !known.has(nameOf(table)),
+  );
+  const kept: string[] = [];
+  for (const table of remains) kept.push(await renameDamaged(engine, table));
+  return kept;
+}
+
+function nameOf({ schema, name }: Pick<PastTable, 'schema' | 'name'>): string {
+  return `${schema}.${name}`;
 }
 
 async function renewDataset(
@@ -68,7 +94,7 @@ async function renewDataset(
   const closed: string[] = [];
   const kept: string[] = [];
   for (const table of await readPastTables(engine, FORMAT_VERSION, [datasetId])) {
-    const name = `${table.schema}.${table.name}`;
+    const name = nameOf(table);
     const isUnreadable = unreadable.includes(name);
     const compared = isUnreadable ? null : await comparePastTable(engine, table);
     if (compared?.state === 'equal') continue;
@@ -109,17 +135,30 @@ async function keepDamaged(
   engine: Engine,
   { datasetId, kind, schema, name }: PastTable,
 ): Promise<readonly string[]> {
-  if (kind === 'log' || (schema !== 'archived' && schema !== 'history')) return [];
-  const taken = new Set((await engine.rows(selectTableNames(schema))).map((row) => textAt(row, 0)));
+  if (kind === 'log' || !isOfPast(nameOf({ schema, name }))) return [];
+  const kept = await renameDamaged(engine, { schema, name });
+  if (kind === 'archived') {
+    await engine.run(`UPDATE ${catalogTable('archived')} SET table_name = ${text(kept.slice(schema.length + 1))}
+      WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`);
+  }
+  return [kept];
+}
+
+/** Returns the new name with its schema. */
+async function renameDamaged(
+  engine: Engine,
+  { schema, name }: Pick<PastTable, 'schema' | 'name'>,
+): Promise<string> {
+  const taken = new Set(
+    (await engine.rows(selectTableNames(schema === 'archived' ? schema : 'history'))).map((row) =>
+      textAt(row, 0),
+    ),
+  );
   const kept = freeName(`${name}${DAMAGED_SUFFIX}`, taken);
   await engine.run(`ALTER TABLE ${placeOf(MIRROR, { schema, name })} RENAME TO ${identifier(kept)}`);
   for (const statement of statementsOf([insertRows('meta', [[META_KEPT_DAMAGED, `${schema}.${kept}`]])]))
     await engine.run(statement);
-  if (kind === 'archived') {
-    await engine.run(`UPDATE ${catalogTable('archived')} SET table_name = ${text(kept)}
-      WHERE dataset_id = ${text(datasetId)} AND table_name = ${text(name)}`);
-  }
-  return [`${schema}.${kept}`];
+  return `${schema}.${kept}`;
 }
 
 /** A table with other rows or columns than the catalog says gets no checksum, nor does one that cannot be read. */

@@ -74,6 +74,8 @@ const ERROR_BY_SYSTEM_ERROR: ReadonlyMap<string, Fault> = new Map([
   ['EISDIR', 'unreadable'],
 ]);
 const LOCKED = /^Could not set lock on file/;
+/** With EINVAL: a damaged number of a block leads to a place that no file has. Length and memory of a reading are DuckDB's own. */
+const READING = /Could not read from file/;
 const FOREIGN = /we can only read versions|storage version greater than|[Cc]annot open encrypted database/;
 const UNREADABLE = new RegExp(
   [
@@ -113,6 +115,7 @@ export function diagnose(thrown: unknown): DuckDbError {
 
 function faultOf(kind: string, message: string, systemError: string | null): Fault {
   if (LOCKED.test(message)) return 'locked';
+  if (systemError === 'EINVAL' && READING.test(message)) return 'unreadable';
   if (systemError !== null) return ERROR_BY_SYSTEM_ERROR.get(systemError) ?? 'statement';
   if (DISK_FULL.test(message)) return 'disk-full';
   // Of any error while a log is replayed, DuckDB says that the replay failed.

@@ -12,8 +12,8 @@ export const COMMANDS: Area = {
     {
       name: 'a copy gets its name before it is known to be whole',
       file: PUBLISH,
-      text: 'if (isDeepStrictEqual(copied, catalog)) return;',
-      instead: 'if (copied !== null) return;',
+      text: 'if (!isDeepStrictEqual(copied, catalog)) {',
+      instead: 'if (copied === null) {',
       breaks: ['P1'],
       tests: ['unit/duckdb-publish.slow.test.ts'],
     },

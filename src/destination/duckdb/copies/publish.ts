@@ -23,7 +23,7 @@ import { spaceShortage } from '../../../lib/free-space.ts';
 import type { CommitPosition } from '../../../model/commits.ts';
 import { BusyError, FeedSyncError, StorageError } from '../../../model/errors.ts';
 import { Engine, type Row } from '../../../staging/engine/engine.ts';
-import { DuckDbError, firstLine } from '../../../staging/engine/errors.ts';
+import { DuckDbError, firstLine, MORE_MEMORY } from '../../../staging/engine/errors.ts';
 import { identifier, text, textAt } from '../../../staging/engine/sql.ts';
 import type { ObservedState } from '../../destination.ts';
 import type { Publication } from '../../publication.ts';
@@ -31,8 +31,9 @@ import { readPosition } from '../catalog/commits.ts';
 import { readFormat } from '../catalog/format.ts';
 import { readObservedState } from '../catalog/observed-state.ts';
 import { MIRROR, selectTableNames } from '../catalog/schema.ts';
-import { placeOf, tablesOf } from '../copy-content.ts';
-import { errorOfReading } from '../damage/damage.ts';
+import { type CopiedTable, placeOf, tablesOf } from '../copy-content.ts';
+import { IS_DAMAGE } from '../count-tables.ts';
+import { errorOfReading, LITTLE_MEMORY_BYTES } from '../damage/damage.ts';
 import { fileState, WAL_SUFFIX } from '../mirror-file.ts';
 import { readPastBegins } from '../past/past-logs.ts';
 import { isKeptDamaged } from '../past/past-tables.ts';
@@ -141,30 +142,31 @@ export class Publisher {
   async #verify(catalog: Catalog): Promise<void> {
     await this.#leaveOutDamaged();
     await settleFile('destination.publish-settle', this.#unfinished, await this.#mode());
-    const copied = await usingFile(this.#unfinished, this.#options, async (engine) => {
-      const found = await catalogOf(engine, this.#unfinished);
-      await this.#readWhole(engine);
-      return found;
-    });
-    if (isDeepStrictEqual(copied, catalog)) return;
-    throw new StorageError(
-      `The copy of the mirror in ${dirname(this.#unfinished)} differs from the mirror, so it is not published.`,
-      {
-        code: 'copy_failed',
-        hint: 'Check the disk of destination.publish. The previous copy stays in place.',
-      },
-    );
+    const { copied, left } = await this.#usingCopy(LITTLE_MEMORY_BYTES, async (engine) => ({
+      copied: await catalogOf(engine, this.#unfinished),
+      left: await this.#readTables(engine, await tablesOf(engine, MIRROR)),
+    }));
+    if (!isDeepStrictEqual(copied, catalog)) {
+      throw new StorageError(
+        `The copy of the mirror in ${dirname(this.#unfinished)} differs from the mirror, so it is not published.`,
+        {
+          code: 'copy_failed',
+          hint: 'Check the disk of destination.publish. The previous copy stays in place.',
+        },
+      );
+    }
+    if (left.length > 0) await this.#readLarge(left);
   }
 
   /** The tables that the mirror keeps though they cannot be read are no part of a copy that can be read whole. */
   async #leaveOutDamaged(): Promise<void> {
-    const tables = await usingFile(this.#unfinished, this.#options, async (engine) =>
+    const tables = await this.#usingCopy(LITTLE_MEMORY_BYTES, async (engine) =>
       (await tablesOf(engine, MIRROR)).filter(isKeptDamaged),
     );
-    if (tables === 'unreadable' || tables.length === 0) return;
+    if (tables.length === 0) return;
     const { memoryLimitBytes, temporaryDirectory } = this.#options;
     const engine = await Engine.open({
-      memoryLimitBytes: Math.min(memoryLimitBytes, MAX_CATALOG_READ_MEMORY_BYTES),
+      memoryLimitBytes: Math.min(memoryLimitBytes, LITTLE_MEMORY_BYTES),
       threads: 1,
       temporaryDirectory,
       directories: [dirname(this.#unfinished)],
@@ -178,24 +180,67 @@ export class Publisher {
     }
   }
 
-  /** @throws StorageError `mirror_damaged`: nearly always the mirror has the damage, too. */
-  async #readWhole(engine: Engine): Promise<void> {
-    const { path, target, signal } = this.#options;
-    for (const table of await tablesOf(engine, MIRROR)) {
-      signal?.throwIfAborted();
-      const error = await errorOfReading(engine, this.#unfinished, table);
-      if (error !== null) {
-        throw new StorageError(
-          `The table ${table.schema}.${table.name} of a new copy of ${path} is damaged, so ${target} is not replaced: ${firstLine(error)}`,
-          {
-            code: 'mirror_damaged',
-            hint: 'Check the disks of the mirror and of destination.publish. The previous copy stays in place.',
-            cause: error,
-          },
-        );
+  /**
+   * Reads tables to their end, and returns those that need more memory than the engine may use.
+   * @throws StorageError `mirror_damaged`: nearly always the mirror has the damage, too.
+   */
+  async #readTables(engine: Engine, tables: readonly CopiedTable[]): Promise<readonly CopiedTable[]> {
+    const left: CopiedTable[] = [];
+    for (const table of tables) {
+      this.#options.signal?.throwIfAborted();
+      try {
+        const error = await errorOfReading(engine, this.#unfinished, table);
+        if (error !== null) throw this.#damaged(`The table ${table.schema}.${table.name}`, error);
+      } catch (error) {
+        if (!(error instanceof DuckDbError) || error.fault !== 'out-of-memory') throw error;
+        left.push(table);
       }
       this.#copied += 1;
     }
+    return left;
+  }
+
+  /** A value may take more memory than a reading beside other work may use: then the mirror does no other work. */
+  async #readLarge(tables: readonly CopiedTable[]): Promise<void> {
+    const { inTurn, memoryLimitBytes, target } = this.#options;
+    const [large] = await inTurn(() =>
+      this.#usingCopy(memoryLimitBytes, (engine) => this.#readTables(engine, tables)),
+    );
+    if (large === undefined) return;
+    throw new StorageError(
+      `The table ${large.schema}.${large.name} of a new copy needs more memory than DuckDB may use, so ${target} is not replaced.`,
+      { code: 'copy_failed', hint: `${MORE_MEMORY} The previous copy stays in place.` },
+    );
+  }
+
+  /** Opens the new copy for reading. @throws StorageError where it cannot be read. */
+  async #usingCopy<T>(memoryLimitBytes: number, use: (engine: Engine) => Promise<T>): Promise<T> {
+    const options = {
+      ...this.#options,
+      memoryLimitBytes: Math.min(memoryLimitBytes, this.#options.memoryLimitBytes),
+    };
+    try {
+      return await usingFile(this.#unfinished, options, use);
+    } catch (error) {
+      if (!(error instanceof DuckDbError)) throw error;
+      if (IS_DAMAGE.has(error.fault)) throw this.#damaged('The catalog', error);
+      throw new StorageError(
+        `A new copy of ${this.#options.path} cannot be read, so ${this.#options.target} is not replaced: ${firstLine(error)}`,
+        { code: 'copy_failed', hint: 'Check its folder. The previous copy stays in place.', cause: error },
+      );
+    }
+  }
+
+  #damaged(what: string, error: DuckDbError): StorageError {
+    const { path, target } = this.#options;
+    return new StorageError(
+      `${what} of a new copy of ${path} is damaged, so ${target} is not replaced: ${firstLine(error)}`,
+      {
+        code: 'mirror_damaged',
+        hint: 'Check the disks of the mirror and of destination.publish. The previous copy stays in place.',
+        cause: error,
+      },
+    );
   }
 
   /** The mode of the previous copy, so that its permissions need not be granted again. */
@@ -306,9 +351,6 @@ async function requireFreeSpace({ to, bytes, reserveBytes }: CopyOptions): Promi
   });
 }
 
-/** The memory for reading the catalogs of the copies. */
-const MAX_CATALOG_READ_MEMORY_BYTES = 256_000_000;
-
 interface Catalog {
   readonly position: CommitPosition;
   readonly observed: ObservedState;
@@ -340,32 +382,37 @@ async function catalogOf(engine: Engine, path: string): Promise<Catalog | null> 
 /** Reads the catalog of the file at the path. `foreign`: the file is readable and has no catalog. */
 export async function catalogAt(
   path: string,
-  options: ExaminationOptions,
+  { memoryLimitBytes, temporaryDirectory }: ExaminationOptions,
 ): Promise<Catalog | 'unreadable' | 'foreign'> {
-  return await usingFile(path, options, async (engine) => (await catalogOf(engine, path)) ?? 'foreign');
+  if ((await fileState(path)) !== 'database') return 'unreadable';
+  const options = {
+    memoryLimitBytes: Math.min(memoryLimitBytes, LITTLE_MEMORY_BYTES),
+    temporaryDirectory,
+  };
+  try {
+    return await usingFile(path, options, async (engine) => (await catalogOf(engine, path)) ?? 'foreign');
+  } catch (error) {
+    if (error instanceof DuckDbError) return 'unreadable';
+    throw error;
+  }
 }
 
-/** Opens the file at the path for reading. */
+/** Opens the file at the path for reading. @throws DuckDbError */
 async function usingFile<T>(
   path: string,
   { memoryLimitBytes, temporaryDirectory }: ExaminationOptions,
   use: (engine: Engine) => Promise<T>,
-): Promise<T | 'unreadable'> {
-  if ((await fileState(path)) !== 'database') return 'unreadable';
-  let engine: Engine | null = null;
+): Promise<T> {
+  const engine = await Engine.open({
+    memoryLimitBytes,
+    threads: 1,
+    temporaryDirectory,
+    directories: null,
+    readOnlyDatabase: { path, name: MIRROR },
+  });
   try {
-    engine = await Engine.open({
-      memoryLimitBytes: Math.min(memoryLimitBytes, MAX_CATALOG_READ_MEMORY_BYTES),
-      threads: 1,
-      temporaryDirectory,
-      directories: null,
-      readOnlyDatabase: { path, name: MIRROR },
-    });
     return await use(engine);
-  } catch (error) {
-    if (error instanceof DuckDbError) return 'unreadable';
-    throw error;
   } finally {
-    engine?.close();
+    engine.close();
   }
 }

@@ -5,7 +5,7 @@
 
 import { statOrNull } from '../../../lib/files.ts';
 import { isPinned, type ObservedTable } from '../../../model/write-jobs.ts';
-import type { Engine } from '../../../staging/engine/engine.ts';
+import { Engine } from '../../../staging/engine/engine.ts';
 import { DuckDbError, firstLine, lackedBlockBytes } from '../../../staging/engine/errors.ts';
 import type { DamagedTable } from '../../destination.ts';
 import { readFormat } from '../catalog/format.ts';
@@ -24,6 +24,7 @@ import type { WriteSessions } from '../write-session.ts';
 export async function findDamage(
   sessions: WriteSessions,
   path: string,
+  temporaryDirectory: string,
 ): Promise<readonly DamagedTable[] | null> {
   const damaged: DamagedTable[] = [];
   let left: readonly CopiedTable[] | null = null;
@@ -33,25 +34,36 @@ export async function findDamage(
       return await firstUnreadable(engine, path, left);
     });
     if (found === null) return null;
-    if (found.damaged === null) return damaged;
+    if (found.table === null) return damaged;
     // An instance that met damage may refuse everything from then on.
-    damaged.push(found.damaged);
+    const why = found.why ?? (await whyUnreadable(path, found.table, temporaryDirectory));
+    if (why !== null) damaged.push({ ...found.damaged, why });
     left = found.left;
   }
 }
 
-/** `left`: the tables that were not read yet. */
+type Unreadable =
+  | {
+      readonly table: CopiedTable;
+      readonly damaged: Omit<DamagedTable, 'why'>;
+      /** Null: it was read, with a text that is far longer than the file. */
+      readonly why: string | null;
+      /** The tables that were not read yet. */
+      readonly left: readonly CopiedTable[];
+    }
+  | { readonly table: null };
+
 async function firstUnreadable(
   engine: Engine,
   path: string,
   tables: readonly CopiedTable[],
-): Promise<{ readonly damaged: DamagedTable | null; readonly left: readonly CopiedTable[] }> {
+): Promise<Unreadable> {
   const { datasets } = await readObservedState(engine, path);
   const past = await readPastTables(engine, await readFormat(engine, path), null);
   for (const [index, table] of tables.entries()) {
-    const error = await errorOfReading(engine, path, table);
-    if (error === null) continue;
-    if (table.schema === CATALOG_SCHEMA) throw error;
+    const { error, longestBytes } = await readWhole(engine, path, table);
+    if (error === null && !(await isFarBeyond(longestBytes, path))) continue;
+    if (error !== null && table.schema === CATALOG_SCHEMA) throw error;
     const isLive = ({ tableName }: ObservedTable): boolean =>
       table.schema === 'main' && tableName === table.name;
     const observed = [...datasets.values()].find(isLive) ?? null;
@@ -61,28 +73,63 @@ async function firstUnreadable(
       pastOf:
         past.find(({ schema, name }) => schema === table.schema && name === table.name)?.datasetId ?? null,
       isPinned: isPinned(observed),
-      why: firstLine(error),
     };
-    return { damaged, left: tables.slice(index + 1) };
+    return { table, damaged, why: error === null ? null : firstLine(error), left: tables.slice(index + 1) };
   }
-  return { damaged: null, left: [] };
+  return { table: null };
 }
 
+/** The memory that every reader has. */
+export const LITTLE_MEMORY_BYTES = 256_000_000;
+
 /**
- * Returns DuckDB's error where the table of the file at the path cannot be read to its end. @throws DuckDbError for any other reason.
+ * Reads a table with little memory. A text that is far longer than the file may be compressed, and DuckDB then lacks no block; or its
+ * length is damaged, and with much memory DuckDB reads so much of other values. Every reader of the file has to judge alike.
  */
+async function whyUnreadable(
+  path: string,
+  table: CopiedTable,
+  temporaryDirectory: string,
+): Promise<string | null> {
+  const engine = await Engine.open({
+    memoryLimitBytes: LITTLE_MEMORY_BYTES,
+    threads: 1,
+    temporaryDirectory,
+    directories: null,
+    readOnlyDatabase: { path, name: MIRROR },
+  });
+  try {
+    const { error } = await readWhole(engine, path, table);
+    return error === null ? null : firstLine(error);
+  } catch (error) {
+    if (error instanceof DuckDbError && error.fault === 'out-of-memory') return null;
+    throw error;
+  } finally {
+    engine.close();
+  }
+}
+
+/** Returns DuckDB's error where the table of the file at the path cannot be read to its end. @throws DuckDbError for any other reason. */
 export async function errorOfReading(
   engine: Engine,
   path: string,
   table: CopiedTable,
 ): Promise<DuckDbError | null> {
+  return (await readWhole(engine, path, table)).error;
+}
+
+async function readWhole(
+  engine: Engine,
+  path: string,
+  table: CopiedTable,
+): Promise<{ readonly error: DuckDbError | null; readonly longestBytes: number }> {
   try {
-    await digestOf(engine, MIRROR, table);
-    return null;
+    const { longestBytes } = await digestOf(engine, MIRROR, table);
+    return { error: null, longestBytes };
   } catch (thrown) {
     const error = await asRead(thrown, path);
     if (!(error instanceof DuckDbError) || !IS_DAMAGE.has(error.fault)) throw error;
-    return error;
+    return { error, longestBytes: 0 };
   }
 }
 
@@ -91,17 +138,20 @@ const LARGE_BLOCK_BYTES = 16_000_000;
 /** DuckDB rounds the size of a block. */
 const FAR_LARGER = 2;
 
-/**
- * Returns the error of whatever has read the file at the path. A value that fills blocks is stored as it is, so a length far beyond
- * that of the file and its log is damaged: a block for it is no lack of memory.
- */
+/** Returns the error of whatever has read the file at the path: a block for an impossible value is no lack of memory. */
 export async function asRead(thrown: unknown, path: string): Promise<unknown> {
   if (!(thrown instanceof DuckDbError)) return thrown;
-  const bytes = lackedBlockBytes(thrown);
-  if (bytes < LARGE_BLOCK_BYTES) return thrown;
+  return (await isFarBeyond(lackedBlockBytes(thrown), path))
+    ? new DuckDbError('unreadable', thrown.endsInstance, thrown.message, thrown)
+    : thrown;
+}
+
+/**
+ * Returns whether a block for so long a value is impossible. A value that fills blocks and is not compressed is stored as it is, so a
+ * length far beyond that of the file and its log is damaged.
+ */
+async function isFarBeyond(bytes: number, path: string): Promise<boolean> {
+  if (bytes < LARGE_BLOCK_BYTES) return false;
   const files = await Promise.all([path, path + WAL_SUFFIX].map(statOrNull));
-  const stored = files.reduce((sum, file) => sum + (file?.size ?? 0), 0);
-  return bytes < FAR_LARGER * stored
-    ? thrown
-    : new DuckDbError('unreadable', thrown.endsInstance, thrown.message, thrown);
+  return bytes >= FAR_LARGER * files.reduce((sum, file) => sum + (file?.size ?? 0), 0);
 }

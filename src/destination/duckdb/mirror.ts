@@ -255,10 +255,11 @@ class Mirror implements Destination, PostCommitSource, ExportSource {
 
   findDamage(): Promise<readonly DamagedTable[] | null> {
     return this.#inTurn(async () => {
-      const { path, dataDirectory } = this.#options;
+      const { path, dataDirectory, memoryLimitBytes } = this.#options;
       const temporary = temporaryDirectory(resolve(dataDirectory), 'inspecting');
+      const reading = { memoryLimitBytes, temporaryDirectory: temporary };
       try {
-        return await findDamage(this.#sessions.of('small'), path, temporary);
+        return await findDamage(this.#sessions.of('small'), path, reading);
       } catch (error) {
         if (error instanceof QuarantinedError) return null;
         throw error;

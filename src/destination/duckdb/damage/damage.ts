@@ -17,6 +17,11 @@ import { WAL_SUFFIX } from '../mirror-file.ts';
 import { isKeptDamaged, readPastTables } from '../past/past-tables.ts';
 import type { WriteSessions } from '../write-session.ts';
 
+export interface ReadingOptions {
+  readonly memoryLimitBytes: number;
+  readonly temporaryDirectory: string;
+}
+
 /**
  * Returns null where there is no mirror. @throws QuarantinedError where a table of the catalog cannot be read: without it nobody
  * knows what the other tables hold.
@@ -24,7 +29,7 @@ import type { WriteSessions } from '../write-session.ts';
 export async function findDamage(
   sessions: WriteSessions,
   path: string,
-  temporaryDirectory: string,
+  reading: ReadingOptions,
 ): Promise<readonly DamagedTable[] | null> {
   const damaged: DamagedTable[] = [];
   let left: readonly CopiedTable[] | null = null;
@@ -36,7 +41,7 @@ export async function findDamage(
     if (found === null) return null;
     if (found.table === null) return damaged;
     // An instance that met damage may refuse everything from then on.
-    const why = found.why ?? (await whyUnreadable(path, found.table, temporaryDirectory));
+    const why = found.why ?? (await whyUnreadable(path, found.table, reading));
     if (why !== null) damaged.push({ ...found.damaged, why });
     left = found.left;
   }
@@ -79,7 +84,7 @@ async function firstUnreadable(
   return { table: null };
 }
 
-/** The memory that every reader has. */
+/** The memory that nearly every reader has. */
 export const LITTLE_MEMORY_BYTES = 256_000_000;
 
 /**
@@ -89,10 +94,10 @@ export const LITTLE_MEMORY_BYTES = 256_000_000;
 async function whyUnreadable(
   path: string,
   table: CopiedTable,
-  temporaryDirectory: string,
+  { memoryLimitBytes, temporaryDirectory }: ReadingOptions,
 ): Promise<string | null> {
   const engine = await Engine.open({
-    memoryLimitBytes: LITTLE_MEMORY_BYTES,
+    memoryLimitBytes: Math.min(memoryLimitBytes, LITTLE_MEMORY_BYTES),
     threads: 1,
     temporaryDirectory,
     directories: null,

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isRounded } from '../../src/staging/changes/numbers.ts';
-import { castFor, strict } from '../../src/staging/snapshot/casts.ts';
+import { castFor, isNotUsual, strict, strictIfUsual } from '../../src/staging/snapshot/casts.ts';
 import { changeFolderOfTests } from '../support/change-folder.ts';
 import { added } from '../support/change-pages.ts';
 import { column } from '../support/duckdb-mirror.ts';
@@ -28,6 +28,20 @@ async function inFile(texts: readonly string[], type: string): Promise<readonly 
   return cells.map(([cell]) => (cell === null ? null : Buffer.from(String(cell), 'hex').toString('utf8')));
 }
 
+/** For each text, whether its value is usual; those that are usual have the value that a load stores for them in any case. */
+async function areUsual(texts: readonly string[], type: string): Promise<readonly boolean[]> {
+  const cast = castFor({ type, leaves: [type], geometry: null }, 'json');
+  const short = cast === null ? null : strictIfUsual(cast, 'v');
+  if (cast === null || short === null) throw new Error(`${type} can be JSON, and has usual values`);
+  const rows = texts.map((text, id) => `(${id}, '${text.replaceAll("'", "''")}'::${type})`);
+  const cells = await folder.engine.rows(
+    `SELECT NOT ${isNotUsual('short')}, (short IS NOT DISTINCT FROM ${strict(cast, 'v')})
+      FROM (SELECT *, ${short} AS short FROM (VALUES ${rows.join()}) AS file(id, v)) ORDER BY id`,
+  );
+  for (const [isUsual, isSame] of cells) expect(isSame || !isUsual).toBe(true);
+  return cells.map(([isUsual]) => isUsual === true);
+}
+
 async function inChanges(texts: readonly string[]): Promise<readonly (string | null)[]> {
   const changes = texts.map((text, id) => added(`{"id":${id},"v":${text}}`));
   const { rows } = await folder.coalesce({ columns }, { changes: [changes] });
@@ -50,6 +64,7 @@ describe('F78 JSON values', () => {
       async (texts) => {
         const observed = await inFile(texts, 'VARCHAR');
         expect(await inFile(texts, 'JSON')).toEqual(observed);
+        expect(await areUsual(texts, 'JSON')).toEqual(await areUsual(texts, 'VARCHAR'));
         expect(await inChanges(texts)).toEqual(observed);
         expect(observed.map((text) => meaningOf(text ?? 'null'))).toEqual(texts.map(meaningOf));
         expect(observed).not.toContain('null');

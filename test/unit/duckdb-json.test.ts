@@ -48,6 +48,25 @@ describe('C11 F78 the one text of a JSON value', () => {
     },
   );
 
+  it('keeps every JSON value of a file in which values that are not usual lie beside any others', async () => {
+    const { mirror, folder } = await mirrorAtWork();
+    const own = '"feed-sync: a value that is not usual"';
+    const columns = [modelColumn('id', 'integer'), modelColumn('v', 'json'), modelColumn('w', 'json')];
+    const files = await Promise.all(
+      ['1', `'${own}'`, "'[1.123456789]'", 'NULL'].map((value, index) =>
+        parquet(
+          folder,
+          `part-${index}.parquet`,
+          `SELECT ${index}::BIGINT AS id, '{"a": 1}' AS v, ${value}::VARCHAR AS w`,
+        ),
+      ),
+    );
+    await load(mirror, snapshot({ columns, keyColumns: ['id'], files }));
+    expect(await inMirror(folder, 'SELECT v::VARCHAR, w::VARCHAR FROM parcels ORDER BY id')).toEqual(
+      ['1', own, '[1.123456789]', null].map((w) => ['{"a":1}', w]),
+    );
+  });
+
   it('stores one text for a JSON value from a list, a struct or a map of a file', async () => {
     const { mirror, folder } = await mirrorAtWork();
     const select = `SELECT [2.50, NULL]::DECIMAL(38,2)[] AS list, {'a': 'x y', 'b': [1e22::DOUBLE]} AS struct, MAP {'k': 1} AS map,

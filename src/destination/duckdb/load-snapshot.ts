@@ -26,10 +26,10 @@ import {
   lowestKeysOfLoaded,
 } from './difference.ts';
 import { judgeNet } from './judge-net.ts';
-import { createLoading, LOADING, swap } from './load-sql.ts';
+import { createLoading, dropLoading, LOADING, swap } from './load-sql.ts';
 import { logOfCommit, logOfSwap } from './past/commit-log.ts';
 import { freezeKept, namesInHistory } from './past/history.ts';
-import { keyColumnsOf, type Proven, prove } from './prove-content.ts';
+import { keyColumnsOf, type Proven, prove, proveUnlessLeftOut } from './prove-content.ts';
 import { sizeOf } from './sessions-by-size.ts';
 import { StagedContent } from './staged-content.ts';
 import { rewrittenIfMuch, tableAfter } from './table-after.ts';
@@ -39,6 +39,9 @@ import { UnprovenError, type Written, wholeBefore, writeNet } from './write-net-
 
 /** Loading so much needs all the memory that DuckDB may use, and takes far longer than `giveBackHeap`. */
 const MUCH_TO_LOAD_BYTES = 100_000_000;
+
+/** To read so many rows twice takes about as long as to prepare the conversion of every value of JSON. */
+const FEW_ROWS = 4_096;
 
 /** Validates a snapshot. @throws DataError, StorageError */
 export async function validateSnapshot(engine: Engine, job: SnapshotJob): Promise<ValidatedWrite> {
@@ -129,9 +132,8 @@ async function replace(engine: Engine, loading: Loading): Promise<Loaded | Await
   const { job, plan, current, turn, staged } = loading;
   const { tableName, live, isKept } = current;
   await staged.discard(engine);
-  await engine.runWhileSpaceIsFree(createLoading(plan));
   const keyColumns = keyColumnsOf(job, plan.columns);
-  const proven = await prove(engine, job, LOADING, plan.columns);
+  const proven = await loadProven(engine, job, plan);
   const net = turn.comparesKeys ? await differenceByKeys(engine, current, keyColumns, proven.rowCount) : null;
   const table = { datasetId: job.datasetId, tableName, columns: plan.columns };
   const comparesRows = limitsChanges(job) && turn.incomparable === null;
@@ -154,6 +156,24 @@ async function replace(engine: Engine, loading: Loading): Promise<Loaded | Await
     ...log.after,
   ]);
   return { ...proven, columns: plan.columns, net, isApproved: judgement !== null };
+}
+
+/** Few tables of few rows hold a value that is not usual, so that it costs less to load those twice. */
+async function loadProven(engine: Engine, job: SnapshotJob, plan: TablePlan): Promise<Proven> {
+  const leftOut = rowsOf(plan) > FEW_ROWS ? [] : plan.columns.filter(({ type }) => type === 'json');
+  if (leftOut.length > 0) {
+    await engine.runWhileSpaceIsFree(createLoading(plan, 'usual'));
+    const proven = await proveUnlessLeftOut(engine, job, LOADING, plan.columns, leftOut);
+    if (proven !== null) return proven;
+    await engine.run(dropLoading());
+  }
+  await engine.runWhileSpaceIsFree(createLoading(plan));
+  return await prove(engine, job, LOADING, plan.columns);
+}
+
+function rowsOf({ groups }: TablePlan): number {
+  const files = groups.flatMap((group) => group.files);
+  return files.reduce((sum, { rowCount }) => sum + rowCount, 0);
 }
 
 interface Judged {

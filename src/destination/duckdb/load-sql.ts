@@ -1,7 +1,8 @@
 /** The statements that load a snapshot, as text. Rows go from the files into the mirror without leaving DuckDB. */
 
 import { identifier } from '../../staging/engine/sql.ts';
-import { MAX_SHOWN_VALUE, selectRows } from '../../staging/snapshot/scan-sql.ts';
+import { isNotUsual } from '../../staging/snapshot/casts.ts';
+import { type Conversion, MAX_SHOWN_VALUE, selectRows } from '../../staging/snapshot/scan-sql.ts';
 import type { PlannedColumn, TablePlan } from '../../staging/snapshot/table-plan.ts';
 import { mirrored } from './catalog/schema.ts';
 import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
@@ -9,8 +10,12 @@ import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
 /** The table while it is loaded and proven. No dataset's table can have this name: their names are `[a-z0-9_]`. */
 export const LOADING = mirrored('feed-sync: loading');
 
-export function createLoading(plan: TablePlan): string {
-  return createAs(`CREATE TABLE ${LOADING}`, plan);
+export function createLoading(plan: TablePlan, conversion: Conversion = 'every-value'): string {
+  return createAs(`CREATE TABLE ${LOADING}`, plan, conversion);
+}
+
+export function dropLoading(): string {
+  return `DROP TABLE ${LOADING}`;
 }
 
 /** Returns a statement that also replaces what an attempt has left. `table` is SQL. */
@@ -18,8 +23,8 @@ export function createStaged(table: string, plan: TablePlan): string {
   return createAs(`CREATE OR REPLACE TEMP TABLE ${table}`, plan);
 }
 
-function createAs(create: string, plan: TablePlan): string {
-  return `${create} AS ${selectRows(plan)}`;
+function createAs(create: string, plan: TablePlan, conversion?: Conversion): string {
+  return `${create} AS ${selectRows(plan, conversion)}`;
 }
 
 /** Returns a query for the lowest and the highest address of the rows. `table` is SQL. */
@@ -42,8 +47,8 @@ export function partsByAddress(lowest: bigint, highest: bigint, scans: number): 
 export const EVERY_ROW = 'TRUE';
 
 /**
- * Returns a query for one row (`table` is SQL): the row count, the checksum, the number of distinct key hashes, and for each key column the
- * number of non-null rows. As many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because
+ * Returns a query for one row (`table` is SQL): the row count, the checksum, the number of distinct key hashes, the number of rows with a
+ * value that was left out in one of the columns `leftOut`, and for each key column the number of non-null rows. As many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because
  * hashes may collide. DuckDB scans uncommitted rows with one thread, so each of `parts` is a scan of its own.
  */
 export function countRows(
@@ -51,6 +56,7 @@ export function countRows(
   columns: readonly PlannedColumn[],
   keyColumns: readonly PlannedColumn[],
   parts: readonly string[],
+  leftOut: readonly PlannedColumn[],
 ): string {
   const keys = keyColumns.map((_, index) => `k${index}`);
   const hash = rowHash(columns.map(({ columnName }) => identifier(columnName)));
@@ -58,6 +64,8 @@ export function countRows(
     `${hash} AS row_hash`,
     ...keyColumns.map(({ columnName }, index) => `${identifier(columnName)} AS k${index}`),
   ];
+  const lacks = leftOut.map(({ columnName }) => isNotUsual(identifier(columnName))).join(' OR ');
+  if (lacks !== '') values.push(`${lacks} AS lacks_value`);
   const keyHash = keyColumns.length === 0 ? [] : [`hash(${keyList(keyColumns)}) AS key_hash`];
   const scans = parts.map(
     (part) => `SELECT ${[...values, ...keyHash].join(', ')} FROM ${table} WHERE ${part}`,
@@ -68,6 +76,7 @@ export function countRows(
     'coalesce(sum(row_hash), 0)::HUGEINT',
     CHECKSUM_VERSION,
     keyCount,
+    lacks === '' ? '0' : 'count(*) FILTER (lacks_value)',
     ...keys.map((key) => `count(${key})`),
   ];
   return `SELECT ${counts.join(', ')} FROM (${scans.join(' UNION ALL ')})`;

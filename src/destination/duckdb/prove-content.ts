@@ -1,5 +1,6 @@
 /** Proves the content of a snapshot once it is in a table: its row count and its keys. */
 
+import { present } from '../../lib/assert.ts';
 import { formatCount, plural } from '../../lib/units.ts';
 import type { SnapshotJob } from '../../model/write-jobs.ts';
 import type { Engine } from '../../staging/engine/engine.ts';
@@ -35,13 +36,25 @@ export async function prove(
   table: string,
   columns: readonly PlannedColumn[],
 ): Promise<Proven> {
+  return present(await proveUnlessLeftOut(engine, job, table, columns, []), 'no value was left out');
+}
+
+/** Returns null, and proves nothing, where a value was left out in one of the columns `leftOut`. @throws DataError, BadKeysError */
+export async function proveUnlessLeftOut(
+  engine: Engine,
+  job: SnapshotJob,
+  table: string,
+  columns: readonly PlannedColumn[],
+  leftOut: readonly PlannedColumn[],
+): Promise<Proven | null> {
   const keyColumns = keyColumnsOf(job, columns);
   const parts = await partsOf(engine, table, columns);
-  const [counts = []] = await engine.rows(countRows(table, columns, keyColumns, parts));
+  const [counts = []] = await engine.rows(countRows(table, columns, keyColumns, parts, leftOut));
+  if (numberAt(counts, 4) > 0) return null;
   const rowCount = numberAt(counts, 0);
   refuseOtherCount(job, rowCount);
   for (const [index, planned] of keyColumns.entries()) {
-    const nulls = rowCount - numberAt(counts, index + 4);
+    const nulls = rowCount - numberAt(counts, index + 5);
     if (nulls === 0) continue;
     throw new BadKeysError(
       `The key column ${JSON.stringify(planned.column.name)} of ${job.datasetId} is null in ` +

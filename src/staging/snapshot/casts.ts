@@ -23,7 +23,7 @@ export interface Cast {
   readonly keeps: ((value: string, converted?: string) => string) | null;
   /** True when `keeps` compares what `convert` returns. Whoever reads many rows computes that once for both. */
   readonly keepsByResult?: true;
-  /** A cheaper test that most values pass, and their conversion. `keeps` and `convert` decide about the other values. */
+  /** A cheaper test that most values pass, and their conversion to JSON. `keeps` and `convert` decide about the other values. */
   readonly usual?: { readonly is: (value: string) => string; readonly convert: (value: string) => string };
   /** True for the values that `convert` turns into null; absent when there are none. */
   readonly vanishes?: (value: string) => string;
@@ -81,6 +81,26 @@ export function strict(cast: Cast, value: string, converted = cast.convert(value
   const first = usual === undefined ? '' : `WHEN ${usual.is(value)} THEN ${usual.convert(value)}`;
   return `CASE WHEN ${value} IS NULL THEN NULL ${first} WHEN ${keeps(value, converted)} THEN ${converted}
     ELSE error('a value would be changed') END`;
+}
+
+/**
+ * Stands for the values that are not usual, in a column of JSON. Where a value of the file has the same text, its column is only taken to
+ * hold values that are not usual.
+ */
+const NOT_USUAL = text('"feed-sync: a value that is not usual"');
+
+/**
+ * Returns SQL that is `strict` for usual values, and `isNotUsual` for all others; null for a cast without usual values. DuckDB takes
+ * longer to prepare the conversion of other values than to convert thousands of usual ones.
+ */
+export function strictIfUsual({ usual }: Cast, value: string): string | null {
+  if (usual === undefined) return null;
+  return `CASE WHEN ${value} IS NULL THEN NULL WHEN ${usual.is(value)} THEN ${usual.convert(value)} ELSE ${NOT_USUAL}::JSON END`;
+}
+
+/** Returns SQL that is true where `strictIfUsual` has left out a value. `value` is what it returned. */
+export function isNotUsual(value: string): string {
+  return `${value}::VARCHAR IS NOT DISTINCT FROM ${NOT_USUAL}`;
 }
 
 /** Returns SQL that is true for the values on which `strict` raises an error. */

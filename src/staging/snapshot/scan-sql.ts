@@ -2,7 +2,7 @@
 
 import { present } from '../../lib/assert.ts';
 import { identifier, text, tuple } from '../engine/sql.ts';
-import { DUCKDB_TYPES, offends, strict } from './casts.ts';
+import { DUCKDB_TYPES, offends, strict, strictIfUsual } from './casts.ts';
 import { type ParquetFile, readParquet } from './parquet.ts';
 import type { FileGroup, PlannedColumn, Source, TablePlan } from './table-plan.ts';
 
@@ -46,19 +46,26 @@ export function scan(group: FileGroup, { file }: ParquetFile): string {
   return `SELECT bit_xor(hash(${values.join(', ')})) FROM ${readParquet([file.path])} AS ${aliases(group)}`;
 }
 
+/** `usual`: only usual values are converted, and others stand out (`isNotUsual`). */
+export type Conversion = 'every-value' | 'usual';
+
 /** Returns a query for the rows of a snapshot, with the names and types of the planned columns. */
-export function selectRows({ columns, groups }: TablePlan): string {
-  if (groups.length > 0) return groups.map((group) => selectGroup(columns, group)).join(' UNION ALL ');
+export function selectRows({ columns, groups }: TablePlan, conversion: Conversion = 'every-value'): string {
+  if (groups.length > 0) {
+    return groups.map((group) => selectGroup(columns, group, conversion)).join(' UNION ALL ');
+  }
   const values = columns.map(
     ({ columnName, type }) => `NULL::${DUCKDB_TYPES[type]} AS ${identifier(columnName)}`,
   );
   return `SELECT ${values.join(', ')} WHERE FALSE`;
 }
 
-function selectGroup(columns: readonly PlannedColumn[], group: FileGroup): string {
+function selectGroup(columns: readonly PlannedColumn[], group: FileGroup, conversion: Conversion): string {
   const values = group.sources.map(({ cast, position }, index) => {
     const converted = cast.keepsByResult === true ? [convertedOf(position)] : [];
-    return `${strict(cast, physical(position), ...converted)} AS ${identifier(columns[index]?.columnName ?? '')}`;
+    const short = conversion === 'usual' ? strictIfUsual(cast, physical(position)) : null;
+    const value = short ?? strict(cast, physical(position), ...converted);
+    return `${value} AS ${identifier(columns[index]?.columnName ?? '')}`;
   });
   const files = `${readParquet(group.files.map(({ file }) => file.path))} AS ${aliases(group)}`;
   return `SELECT ${values.join(', ')} FROM ${withConverted(files, group)}`;

@@ -67,6 +67,9 @@ import { type Purpose, QuarantinedError, type WaitForReaders, type WriteSession 
 /** Memory for validation, which reads Parquet footers and searches for single values. */
 const MAX_VALIDATION_MEMORY_BYTES = 512_000_000;
 
+/** With a lower limit, memory that is kept a moment longer would count. */
+const AMPLE_MEMORY_BYTES = 2_000_000_000;
+
 /**
  * DuckDB does a checkpoint at a COMMIT when the log exceeds 16 MiB, and rewrites the metadata of every table each time. The
  * limit is higher here because every write session ends with a checkpoint anyway.
@@ -115,6 +118,7 @@ export async function openMirror(
     memoryLimitBytes: options.memoryLimitBytes,
     directories: [...stagedDirectories(dataDirectory), dirname(path)],
     clock: options.clock,
+    keepsMemory: options.memoryLimitBytes >= AMPLE_MEMORY_BYTES,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
   const { publish = null } = options;

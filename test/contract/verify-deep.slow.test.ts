@@ -8,6 +8,7 @@ import { writeMirror } from '../support/mirror-file.ts';
 import { until } from '../support/patience.ts';
 import { program } from '../support/program.ts';
 import { tableNameOf } from '../support/published.ts';
+import { column, SMALL_SCHEMA, smallContent } from '../support/small-content.ts';
 
 async function mirrored() {
   const county = await countyFeed({ kinds: ['parcels'] });
@@ -84,6 +85,34 @@ describe('verify --deep', () => {
     );
     expect(commits.stdout).toBe('kind,added,changed,removed\nload,,,\nrepair,1,1,1\n');
     expect((await installed.run('verify', '--deep')).exitCode).toBe(0);
+  });
+
+  it('verify --deep finds another text that DuckDB gives the same hash, and repairs it (F70)', async () => {
+    const [text, other] = ['123 Main StreetA, Flat 9', '123 Maie Street6, Flat 9'];
+    const { feed } = await countyFeed({ kinds: ['parcels'] });
+    const schema = { ...SMALL_SCHEMA, columns: [column('id', 'string', false), column('site', 'string')] };
+    feed.publisher.addDataset({ datasetId: 'deeds', placeId: 'us-az-cedarville', topic: 'parcels' });
+    feed.publisher.publish('deeds', smallContent([['a', text]], [], schema));
+    const installed = await program({ feed });
+    await once(installed);
+    const sites = await installed.run(
+      'query',
+      '--format',
+      'csv',
+      `SELECT hash(site) = hash('${other}') FROM deeds`,
+    );
+    expect(sites.stdout.split('\n')[1]).toBe('true');
+    await writeMirror(installed.mirrorPath, `UPDATE deeds SET site = '${other}'`);
+    const found = await installed.run('verify', '--deep', 'deeds');
+    expect(found, found.stdout).toMatchObject({
+      exitCode: 65,
+      stdout: expect.stringContaining('changed: id = a (site)'),
+    });
+    const repaired = await installed.run('verify', '--deep', '--repair', '--yes', 'deeds');
+    expect(repaired, repaired.stdout + repaired.stderr).toMatchObject({ exitCode: 0 });
+    expect((await installed.run('query', '--format', 'csv', 'SELECT site FROM deeds')).stdout).toContain(
+      text,
+    );
   });
 });
 

@@ -1,5 +1,5 @@
 /**
- * Compares rows by the hashes of all their values, as multisets: neither a key that is repeated nor a table without keys is in the
+ * Compares rows by two hashes of all their values, as multisets: neither a key that is repeated nor a table without keys is in the
  * way. The hashes and the keys of both sides lie in temporary tables, so that the sides need not be read at the same time, and
  * everything else is computed from these.
  *
@@ -19,7 +19,7 @@ import { type Checksum, checksumAt } from '../catalog/cells.ts';
 import { shownKeyAt } from '../catalog/columns.ts';
 import type { ChangedKey, ShownKey, ShownKeys } from '../comparer.ts';
 import { mirrored } from './catalog/schema.ts';
-import { CHECKSUM_VERSION, rowHash } from './checksum.ts';
+import { CHECKSUM_VERSION, sumOfTwoHashes, twoHashes } from './checksum.ts';
 import { hasAddresses } from './tables.ts';
 import type { LoggedRows } from './write-net-change.ts';
 
@@ -51,9 +51,8 @@ function keyNames(table: ComparedTable): readonly string[] {
 
 /** Returns the statement that hashes the content. */
 export function createExpected(table: ComparedTable, { select }: ContentRows): string {
-  const hashed = table.columns.map((_, position) => netColumn(position));
   const keys = keysOf(table).map((position, index) => `${netColumn(position)} AS k${index}`);
-  return `CREATE TEMP TABLE ${EXPECTED} AS SELECT ${[`${rowHash(hashed)} AS h`, ...keys].join(', ')}
+  return `CREATE TEMP TABLE ${EXPECTED} AS SELECT ${[`${hashesOfContent(table)} AS h`, ...keys].join(', ')}
     FROM (${select}) AS content`;
 }
 
@@ -61,7 +60,7 @@ export function createActual(table: ComparedTable): string {
   const keys = keysOf(table).map(
     (position, index) => `k${index} ${DUCKDB_TYPES[table.columns[position]?.type ?? 'string']}`,
   );
-  return `CREATE TEMP TABLE ${ACTUAL} (${['row_id BIGINT', 'h UBIGINT', ...keys].join(', ')})`;
+  return `CREATE TEMP TABLE ${ACTUAL} (${['row_id BIGINT', 'h UHUGEINT', ...keys].join(', ')})`;
 }
 
 /** Addresses of rows, the first and the one after the last. */
@@ -76,7 +75,12 @@ export function insertActual(table: ComparedTable, source: string, range: RowRan
   const keys = keysOf(table).map((position) => columns[position] ?? '');
   const address = hasAddresses(table) ? 'rowid' : 'NULL';
   const where = range === null ? '' : ` WHERE rowid >= ${range.from} AND rowid < ${range.to}`;
-  return `INSERT INTO ${ACTUAL} SELECT ${[address, rowHash(columns), ...keys].join(', ')} FROM ${source}${where}`;
+  const hashed = table.columns.map(({ columnName, type }) => ({ sql: identifier(columnName), type }));
+  return `INSERT INTO ${ACTUAL} SELECT ${[address, twoHashes(hashed), ...keys].join(', ')} FROM ${source}${where}`;
+}
+
+function hashesOfContent({ columns }: ComparedTable): string {
+  return twoHashes(columns.map(({ type }, position) => ({ sql: netColumn(position), type })));
 }
 
 export async function countExpected(engine: Engine, table: ComparedTable): Promise<ExpectedRows> {
@@ -105,7 +109,7 @@ export function expectedChecksum(engine: Engine): Promise<ComparedRows> {
 
 async function countSide(engine: Engine, side: string): Promise<ComparedRows> {
   const [row = []] = await engine.rows(
-    `SELECT count(*), coalesce(sum(h), 0)::HUGEINT, ${CHECKSUM_VERSION} FROM ${side}`,
+    `SELECT count(*), ${sumOfTwoHashes('h')}, ${CHECKSUM_VERSION} FROM ${side}`,
   );
   return { rowCount: numberAt(row, 0), checksum: checksumAt(row, 1) };
 }
@@ -247,7 +251,7 @@ async function readKeys(
 /** Returns a query for the whole rows of the content that the table lacks, as `c0`, `c1`, … */
 export function selectMissing(table: ComparedTable, { select }: ContentRows): string {
   const columns = table.columns.map((_, position) => netColumn(position));
-  const hash = rowHash(columns);
+  const hash = hashesOfContent(table);
   const copies = `SELECT h, count(*) AS copies FROM ${MISSING} GROUP BY h`;
   return `SELECT ${columns.join(', ')} FROM (SELECT content.*, ${hash} AS h FROM (${select}) AS content) AS content
     JOIN (${copies}) AS missing USING (h) QUALIFY row_number() OVER (PARTITION BY h) <= copies`;

@@ -48,8 +48,9 @@ export const EVERY_ROW = 'TRUE';
 
 /**
  * Returns a query for one row (`table` is SQL): the row count, the checksum, the number of distinct key hashes, the number of rows with a
- * value that was left out in one of the columns `leftOut`, and for each key column the number of non-null rows. As many hashes as rows prove the keys unique without storing the keys. Fewer hashes prove nothing, because
- * hashes may collide. DuckDB scans uncommitted rows with one thread, so each of `parts` is a scan of its own.
+ * value that was left out in one of the columns `leftOut`, and for each key column the number of non-null rows. As many hashes as rows
+ * prove the keys unique without storing the keys. Fewer hashes prove nothing, because hashes may collide. DuckDB scans uncommitted rows
+ * with one thread, so each of `parts` is a scan of its own.
  */
 export function countRows(
   table: string,

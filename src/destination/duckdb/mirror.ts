@@ -121,9 +121,8 @@ export async function openMirror(
     keepsMemory: options.memoryLimitBytes >= AMPLE_MEMORY_BYTES,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
-  const { publish = null } = options;
+  const { publish = null, reserveBytes = 0, clock, exportFolder = null } = options;
   const copy = publish === null ? null : await copyPlace(options, publish, path);
-  const { reserveBytes = 0, clock, exportFolder = null } = options;
   const guard = { folders: [dirname(path), dataDirectory], reserveBytes, clock };
   const sessions = new WriteSessionsBySize(
     { ...options, path, dataDirectory },

@@ -247,8 +247,8 @@ export interface NetRows {
   /** The sum of the hashes of the rows afterwards, where it is known. */
   readonly hashes?: bigint;
   /**
-   * The rows of the table with these keys, where they were read already: SQL for use after FROM with an alias. Their columns are those of the
-   * table afterwards, and `ADDRESS`.
+   * The rows of the table with these keys, where they were read already: SQL for use after FROM with an alias. Their columns are those of
+   * the table afterwards, and `ADDRESS`.
    */
   readonly touched?: string;
 }

@@ -14,7 +14,7 @@ import type { CommitPosition } from '../../model/commits.ts';
 import { BusyError, InterruptedError } from '../../model/errors.ts';
 import type { ScrubbedSlice, ScrubPosition } from '../../model/scrub.ts';
 import type { ChangesJob, ObservedTable, ReadAhead, WriteJob } from '../../model/write-jobs.ts';
-import { Engine, stagedDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { Engine, isAmpleMemory, stagedDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import { NO_COMMITS } from '../catalog/commits.ts';
 import { EMPTY } from '../catalog/observed-state.ts';
 import { type HistoryOptions, NO_HISTORY } from '../catalog/undo-logs.ts';
@@ -67,9 +67,6 @@ import { type Purpose, QuarantinedError, type WaitForReaders, type WriteSession 
 /** Memory for validation, which reads Parquet footers and searches for single values. */
 const MAX_VALIDATION_MEMORY_BYTES = 512_000_000;
 
-/** With a lower limit, memory that is kept a moment longer would count. */
-const AMPLE_MEMORY_BYTES = 2_000_000_000;
-
 /**
  * DuckDB does a checkpoint at a COMMIT when the log exceeds 16 MiB, and rewrites the metadata of every table each time. The
  * limit is higher here because every write session ends with a checkpoint anyway.
@@ -118,7 +115,7 @@ export async function openMirror(
     memoryLimitBytes: options.memoryLimitBytes,
     directories: [...stagedDirectories(dataDirectory), dirname(path)],
     clock: options.clock,
-    keepsMemory: options.memoryLimitBytes >= AMPLE_MEMORY_BYTES,
+    keepsMemory: isAmpleMemory(options.memoryLimitBytes),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
   const { publish = null, reserveBytes = 0, clock, exportFolder = null } = options;

@@ -38,7 +38,6 @@ export class WriteSessionsBySize {
         ...engineOptions,
         threads,
         inAnyOrder: size === 'large',
-        keepsMemory: size === 'small' && engineOptions.keepsMemory === true,
         temporaryDirectory: temporaryDirectory(options.dataDirectory, size),
       });
     const { threads } = engineOptions;

@@ -6,7 +6,7 @@
 
 import { join } from 'node:path';
 import { placeOfDatabase } from '../../lib/secret.ts';
-import { Engine, stagedDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
+import { Engine, isAmpleMemory, stagedDirectories, temporaryDirectory } from '../../staging/engine/engine.ts';
 import type { Destination } from '../destination.ts';
 import type { CommitSource, ExportSource } from '../publication.ts';
 import { makeSchemasHere } from './catalog/distributed.ts';
@@ -121,6 +121,7 @@ function openEngines(
     directories: [...stagedDirectories(dataDirectory), ...(exportFolder === null ? [] : [exportFolder])],
     guard: { folders: [dataDirectory], reserveBytes: options.reserveBytes, clock },
     clock,
+    keepsMemory: isAmpleMemory(options.memoryLimitBytes),
     ...(signal === undefined ? {} : { signal }),
   };
   const examiner = (purpose: 'validating' | 'reading-ahead', memoryLimitBytes: number): Engine => {

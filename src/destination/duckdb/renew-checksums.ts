@@ -144,16 +144,13 @@ async function keepDamaged(
   return [kept];
 }
 
-/** Returns the new name with its schema. */
+/** Renames a damaged table of the past, so that nothing reads it as the past any more. Returns the new name with its schema. */
 async function renameDamaged(
   engine: Engine,
   { schema, name }: Pick<PastTable, 'schema' | 'name'>,
 ): Promise<string> {
-  const taken = new Set(
-    (await engine.rows(selectTableNames(schema === 'archived' ? schema : 'history'))).map((row) =>
-      textAt(row, 0),
-    ),
-  );
+  const names = await engine.rows(selectTableNames(schema === 'archived' ? schema : 'history'));
+  const taken = new Set(names.map((row) => textAt(row, 0)));
   const kept = freeName(`${name}${DAMAGED_SUFFIX}`, taken);
   await engine.run(`ALTER TABLE ${placeOf(MIRROR, { schema, name })} RENAME TO ${identifier(kept)}`);
   for (const statement of statementsOf([insertRows('meta', [[META_KEPT_DAMAGED, `${schema}.${kept}`]])]))

@@ -68,8 +68,12 @@ export interface Damage {
  * Returns the damaged bytes of a file in the folder of an installation, which stays as it is. `earlier`: the folder of the same
  * installation at an earlier time.
  */
-export function damageOf({ file, kind, next }: Fault, home: string, earlier: string): Damage {
-  const name = file === 'staged' ? stagedFile(home, next) : FILES[file];
+export function damageOf(
+  { file, kind, next }: Pick<Fault, 'file' | 'kind' | 'next'>,
+  home: string,
+  earlier: string,
+): Damage {
+  const name = file === 'staged' ? chosen(stagedFiles(home), next) : FILES[file];
   const bytes = readFileSync(join(home, name));
   const before = join(earlier, name);
   const isDuckDb = file === 'mirror' || file === 'copy';
@@ -87,10 +91,12 @@ export function damageOf({ file, kind, next }: Fault, home: string, earlier: str
   };
 }
 
-function stagedFile(home: string, next: () => number): string {
-  const entries = readdirSync(join(home, FILES.staged), { recursive: true, withFileTypes: true });
+/** In the folder of an installation, in order of their names. */
+export function stagedFiles(home: string): readonly string[] {
+  const folder = join(home, FILES.staged);
+  const entries = existsSync(folder) ? readdirSync(folder, { recursive: true, withFileTypes: true }) : [];
   const files = entries.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
-  return relative(home, chosen(files.sort(), next));
+  return files.sort().map((path) => relative(home, path));
 }
 
 interface Damageable {

@@ -10,6 +10,7 @@ import type { ContentComparison } from '../../src/destination/comparer.ts';
 import type { Clock } from '../../src/lib/clock.ts';
 import type { ObservedTable, VersionContent } from '../../src/model/write-jobs.ts';
 import type { Parts } from '../../src/sync/parts.ts';
+import type { Kind as DamageKind } from '../faults/fault.ts';
 import type { Lines } from '../support/mirror-commits.ts';
 import type { Expectation } from '../support/published.ts';
 import type { Seen } from '../support/table-digest.ts';
@@ -35,6 +36,20 @@ export type FeedSide = Pick<
 >;
 
 export type Store = 'mirror' | 'checkpoint';
+
+/** The tables of the checkpoint that say what has been read of the service, and what is to be done. */
+export const CHECKPOINT_TABLES = [
+  'subscriptions',
+  'desired_states',
+  'desired_members',
+  'desired_reloads',
+  'absences',
+  'mentions',
+  'suspensions',
+  'candidates',
+  'failures',
+] as const;
+export type CheckpointTable = (typeof CHECKPOINT_TABLES)[number];
 
 /** Where a process dies: at the nth request of an operation, durable effect, or commit of the mirror. */
 export type DeathPoint =
@@ -67,6 +82,8 @@ export interface Installation {
   copy(store: Store): Promise<void>;
   hasCopy(store: Store): boolean;
   restoreCopy(store: Store): Promise<void>;
+  /** From now on the table of the checkpoint has the rows that it had when the checkpoint was copied. */
+  restoreTable(table: CheckpointTable): Promise<void>;
   /** Catches up in a process that dies at the point, unless it was done before; says which. */
   catchUpAndDie(at: DeathPoint): Promise<{ readonly died: boolean; readonly reported: string }>;
   /** From now on the history of tables is kept, or is not. */
@@ -77,6 +94,8 @@ export interface Installation {
   drop(table: ObservedTable): Promise<void>;
   /** A block of the table cannot be read from now on. Only on the model stage. */
   damage(datasetId: string): void;
+  /** The disk alters a file that is staged; says how, or null where none is. Only on the real stage. */
+  damageStaged(kind: DamageKind, next: () => number): string | null;
   /** Somebody removes the pipe to the server, or puts something in its place. Nothing where there is none. */
   breakPipe(how: BrokenPipe): void;
   /** It is free again. */

@@ -26,10 +26,12 @@ import type { ObservedTable, VersionContent } from '../../../src/model/write-job
 import { catchUp } from '../../../src/sync/catch-up.ts';
 import type { Parts } from '../../../src/sync/parts.ts';
 import { silentProgress } from '../../../src/sync/progress.ts';
+import { restoreTable } from '../../support/checkpoint-dump.ts';
 import { memoryFolder } from '../../support/memory-folder.ts';
 import type { Settings } from '../settings.ts';
 import type {
   Alteration,
+  CheckpointTable,
   DeathPoint,
   FeedSide,
   Installation,
@@ -208,6 +210,11 @@ class ModelInstallation implements Installation {
     }
   }
 
+  async restoreTable(table: CheckpointTable): Promise<void> {
+    await this.close();
+    restoreTable(table, join(this.#copies, 'checkpoint.sqlite'), join(this.#directory, 'checkpoint.sqlite'));
+  }
+
   async catchUpAndDie(at: DeathPoint) {
     await this.close();
     const { parts, life } = await this.#openAnew();
@@ -244,6 +251,10 @@ class ModelInstallation implements Installation {
 
   damage(datasetId: string): void {
     this.#spoil(datasetId, { isDamaged: true });
+  }
+
+  damageStaged(): string | null {
+    throw new Error('the model stage stages no files of its own');
   }
 
   #spoil(datasetId: string, spoilt: Pick<Table, 'isDamaged'> & Partial<Table>): void {

@@ -19,7 +19,8 @@ export interface Killed {
 /** Before and after a commit are two of the points of durable effects: one of the first is taken. */
 export async function killAt(at: DeathPoint, feed: FixtureFeed, start: Start): Promise<Killed> {
   if (at.kind === 'request') return await killAtRequest(at.operation, at.nth, feed, start);
-  const running = await start({ STEERED_KILL_AT: String(at.nth) });
+  const isNamed = at.kind === 'effect' && at.name !== undefined;
+  const running = await start({ STEERED_KILL_AT: isNamed ? `before ${at.name} ${at.nth}` : String(at.nth) });
   return report(await running.ended);
 }
 

@@ -14,6 +14,8 @@ import { silentLog } from '../../../src/lib/log.ts';
 import type { ObservedTable, VersionContent } from '../../../src/model/write-jobs.ts';
 import type { Parts } from '../../../src/sync/parts.ts';
 import { silentProgress } from '../../../src/sync/progress.ts';
+import { type Kind as DamageKind, damageOf, stagedFiles } from '../../faults/fault.ts';
+import { restoreTable } from '../../support/checkpoint-dump.ts';
 import { scriptPath } from '../../support/child.ts';
 import { inputOf } from '../../support/configuration.ts';
 import { IDLE_PROCESS } from '../../support/idle-process.ts';
@@ -24,6 +26,7 @@ import type { Settings } from '../settings.ts';
 import type {
   Alteration,
   BrokenPipe,
+  CheckpointTable,
   DeathPoint,
   Installation,
   MakeStage,
@@ -182,6 +185,14 @@ class RealInstallation implements Installation {
     throw new Error('the real stage damages no blocks');
   }
 
+  damageStaged(kind: DamageKind, next: () => number): string | null {
+    const { home } = this.program;
+    if (stagedFiles(home).length === 0) return null;
+    const { name, bytes, done } = damageOf({ file: 'staged', kind, next }, home, home);
+    writeFileSync(join(home, name), bytes);
+    return done;
+  }
+
   breakPipe(how: BrokenPipe): void {
     if (!existsSync(this.#pipe)) return;
     rmSync(this.#pipe);
@@ -239,6 +250,12 @@ class RealInstallation implements Installation {
       const copied = join(this.#checkpointCopy, basename(path));
       if (existsSync(copied)) copyFileSync(copied, path);
     }
+  }
+
+  async restoreTable(table: CheckpointTable): Promise<void> {
+    await this.close();
+    const { checkpointPath } = this.program;
+    restoreTable(table, join(this.#checkpointCopy, basename(checkpointPath)), checkpointPath);
   }
 
   /** Starts `feed-sync once`, with its clock at the time of this installation's. */

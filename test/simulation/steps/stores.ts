@@ -3,16 +3,30 @@
 import type { Operation } from '../../../fixtures/feed/operations.ts';
 import { hasMembers, mayForgetMoves, mayLoseTrack } from '../feed-changes.ts';
 import { refuseBroken } from '../rules.ts';
-import type { DeathPoint, Store } from '../stage.ts';
+import { CHECKPOINT_TABLES, type DeathPoint, type Store } from '../stage.ts';
 import { always, type Step } from '../step.ts';
 import type { World } from '../world.ts';
 
 const KILLED_AT: readonly Operation[] = ['events', 'manifest', 'versions', 'schemas', 'changes', 'file'];
+/** Of a file, what a disk does to it. */
+const STAGED_DAMAGE = ['bit', 'sector', 'cut'] as const;
 const LAST_DURABLE_EFFECT = 40;
 const LAST_FOLLOW_STEP = 4;
 
 export const storeSteps: readonly Step[] = [
   ...(['mirror', 'checkpoint'] as const).flatMap((store) => [lost(store), copied(store), restored(store)]),
+  {
+    name: 'stores: a table of the checkpoint is as it was',
+    isFault: true,
+    weight: 16,
+    applies: canRestore('checkpoint'),
+    act: async (world) => {
+      const table = world.random.pick(CHECKPOINT_TABLES);
+      await world.installation.restoreTable(table);
+      world.noteRestored('checkpoint');
+      return table;
+    },
+  },
   {
     name: 'stores: both are lost',
     isFault: true,
@@ -56,6 +70,22 @@ export const storeSteps: readonly Step[] = [
       },
     }),
   ),
+  {
+    name: 'process: killed before it commits, and what it staged is damaged',
+    isFault: true,
+    onlyOn: 'real',
+    weight: 3,
+    applies: hasMembers,
+    act: async (world) => {
+      const { installation, random } = world;
+      const asked = world.resync(world.anyMember(), undefined);
+      const published = publishSome(world);
+      const died = await die(world, { kind: 'effect', name: 'destination.commit', nth: 1 });
+      const done = installation.damageStaged(random.pick(STAGED_DAMAGE), random.fraction);
+      if (done !== null) world.counters.add('seen: a staged file was damaged');
+      return `${asked}; ${published}${died}; ${done ?? 'nothing is staged'}`;
+    },
+  },
   {
     name: 'process: killed while it stores what it has read of a log',
     isFault: true,
@@ -129,14 +159,16 @@ function restored(store: Store): Step {
     name: `stores: an older ${store} is restored`,
     isFault: true,
     weight: 16,
-    applies: (world) =>
-      world.installation.hasCopy(store) &&
-      mayLoseTrack(world) &&
-      (store === 'mirror' || mayForgetMoves(world)),
+    applies: canRestore(store),
     act: async (world) => {
       await world.installation.restoreCopy(store);
       world.noteRestored(store);
       return '';
     },
   };
+}
+
+function canRestore(store: Store): Step['applies'] {
+  return (world) =>
+    world.installation.hasCopy(store) && mayLoseTrack(world) && (store === 'mirror' || mayForgetMoves(world));
 }

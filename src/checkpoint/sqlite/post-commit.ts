@@ -4,7 +4,7 @@ import type Database from 'better-sqlite3';
 import type { CommitPosition } from '../../model/commits.ts';
 import { EMPTY_LEDGER, type NotificationLedger } from '../../model/notification.ts';
 import type { HookRecord } from '../checkpoint.ts';
-import { type Column, exactText, id, integer, orNull, shortText, table, time, whole } from './table.ts';
+import { exactText, id, integer, orNull, shortText, table, time, whole } from './table.ts';
 
 interface HookRow {
   readonly singleton: number;
@@ -61,7 +61,7 @@ interface NotificationRow {
 export function notificationsTable(database: Database.Database) {
   const notifications = table<NotificationRow>(database, 'notifications', {
     singleton: integer,
-    ledger: exactText as Column<string>,
+    ledger: exactText,
   });
   const select = notifications.select();
   const put = notifications.putAll();

@@ -9,7 +9,7 @@ import {
   type RequestState,
   type Withdrawal,
 } from '../requests.ts';
-import { type Column, exactText, id, orNull, table, time } from './table.ts';
+import { type Column, exactText, id, oneOf, orNull, table, time } from './table.ts';
 
 interface RequestRow extends OperatorRequest {
   readonly askedAt: Date;
@@ -30,7 +30,7 @@ export function requestsTable(database: Database.Database) {
     command: exactText,
     parameters: json,
     askedAt: time,
-    state: exactText as Column<RequestState['kind']>,
+    state: oneOf('waiting', 'begun', 'done', 'refused'),
     answer: orNull(json as Column<RequestAnswer>),
   });
   const one = requests.select('WHERE request_id = ?');

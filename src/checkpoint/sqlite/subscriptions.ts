@@ -8,12 +8,12 @@ import { type Absence, type AbsenceSubject, absenceKey } from '../../model/absen
 import type { RememberedContract } from '../../model/contract.ts';
 import type { Followed, Mention } from '../checkpoint.ts';
 import {
-  type Column,
   eventNumber,
   exactText,
   flag,
   id,
   integer,
+  oneOf,
   orNull,
   shortText,
   table,
@@ -101,7 +101,7 @@ interface AbsenceRow {
 export function absencesTable(database: Database.Database) {
   const absences = table<AbsenceRow>(database, 'absences', {
     subject: exactText,
-    kind: exactText as Column<AbsenceSubject['kind']>,
+    kind: oneOf('member', 'subscription', 'log', 'version', 'table'),
     subscriptionId: orNull(exactText),
     datasetId: orNull(exactText),
     version: orNull(integer),

@@ -13,6 +13,7 @@ import {
   integer,
   MAX_LINKS,
   MAX_TEXT_CHARACTERS,
+  oneOf,
   orNull,
   shortText,
   table,
@@ -39,7 +40,7 @@ const links: Column<ReadonlyMap<string, string>> = {
 
 export function suspensionTable(database: Database.Database) {
   const suspensions = table<SuspensionRow>(database, 'suspensions', {
-    scopeKind: exactText as Column<RefusalScope['kind']>,
+    scopeKind: oneOf('workspace', 'subscription', 'dataset', 'retirement'),
     scopeId: exactText,
     operation: shortText,
     status: orNull(integer),
@@ -189,7 +190,7 @@ interface CandidateRow {
 export function candidatesTable(database: Database.Database) {
   const candidates = table<CandidateRow>(database, 'candidates', {
     datasetId: id,
-    content: exactText as Column<string>,
+    content: exactText,
   });
   const select = candidates.select('ORDER BY dataset_id');
   const put = candidates.putAll();

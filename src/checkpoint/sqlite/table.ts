@@ -16,28 +16,54 @@ export interface Column<T> {
 }
 
 /** A text that this program wrote, or that was checked before. */
-export const exactText: Column<string> = { write: (value) => value, read: String };
+export const exactText: Column<string> = { write: (value) => value, read: asText };
 
 /** A text for people, which is cut to a limit. */
-export const shortText: Column<string> = { write: cut, read: String };
+export const shortText: Column<string> = { write: cut, read: asText };
 
 /** An id is kept whole or refused with a ContractViolationError. */
-export const id: Column<string> = { write: whole, read: String };
+export const id: Column<string> = { write: whole, read: asText };
 
-export const integer: Column<number> = { write: BigInt, read: Number };
+export const integer: Column<number> = { write: BigInt, read: (stored) => Number(asInteger(stored)) };
 
-export const eventNumber: Column<bigint> = { write: (value) => value, read: (stored) => BigInt(stored ?? 0) };
+export const eventNumber: Column<bigint> = { write: (value) => value, read: asInteger };
 
-export const flag: Column<boolean> = { write: (value) => (value ? 1n : 0n), read: (stored) => stored === 1n };
+export const flag: Column<boolean> = {
+  write: (value) => (value ? 1n : 0n),
+  read: (stored) => asInteger(stored) === 1n,
+};
 
 export const time: Column<Date> = {
   write: (value) => value.toISOString(),
   read(stored) {
-    const read = new Date(String(stored));
+    const read = new Date(asText(stored));
     if (Number.isNaN(read.getTime())) throw new RangeError('Invalid time value');
     return read;
   },
 };
+
+/** One of the given words. */
+export function oneOf<Word extends string>(...words: readonly Word[]): Column<Word> {
+  return {
+    write: (value) => value,
+    read(stored) {
+      const word = words.find((each) => each === stored);
+      if (word === undefined) throw new RangeError(`${String(stored)} is none of ${words.join(', ')}`);
+      return word;
+    },
+  };
+}
+
+/** Of a page that lies in the place of another one SQLite returns values of other types than the columns have. */
+function asText(stored: Stored): string {
+  if (typeof stored !== 'string') throw new TypeError(`${String(stored)} is not a text`);
+  return stored;
+}
+
+function asInteger(stored: Stored): bigint {
+  if (typeof stored !== 'bigint') throw new TypeError(`${String(stored)} is not an integer`);
+  return stored;
+}
 
 export function orNull<T>({ write, read }: Column<T>): Column<T | null> {
   return {

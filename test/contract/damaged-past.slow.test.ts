@@ -124,6 +124,12 @@ it('F58 an impossible number in a sound block of the list of undo logs quarantin
 it.each([
   ['no format', `UPDATE feed_sync.meta SET key = 'chapter' WHERE key = 'format_version'`],
   ['a name with a NUL', `UPDATE feed_sync.subscriptions SET name = chr(0) || 'added'`],
+  ['one name for all tables', `UPDATE feed_sync.names SET table_name = 'main'`],
+  ['two names for a dataset', `INSERT INTO feed_sync.names SELECT dataset_id, 'other' FROM feed_sync.names`],
+  [
+    'a table of another name',
+    `UPDATE feed_sync.datasets SET table_name = 'main' WHERE dataset_id LIKE '%permits'`,
+  ],
 ])('F58 a catalog with %s in a sound block quarantines the mirror', async (_, statement) => {
   const { feed, installed } = await withHistory();
   await writeMirror(installed.mirrorPath, statement);

@@ -3,6 +3,7 @@
 import type { ReloadMark } from '../../../model/desired-state.ts';
 import type { ObservedColumn, ObservedTable } from '../../../model/write-jobs.ts';
 import type { Engine } from '../../../staging/engine/engine.ts';
+import { damagedBookkeeping } from '../../../staging/engine/errors.ts';
 import { integer, storedJson, text, textAt } from '../../../staging/engine/sql.ts';
 import type { Checksum } from '../../catalog/cells.ts';
 import type { RecordedColumn } from '../../catalog/columns.ts';
@@ -42,6 +43,7 @@ export async function readObservedState(engine: Engine, path: string): Promise<O
   if (!(await hasSchema(engine))) return EMPTY;
   const { service, format, keptDamaged } = await readMeta(engine, path);
   const kept = await presentOf(engine, keptDamaged);
+  await refuseWrongNames(engine, format);
   return {
     service,
     datasets: await readObservedTables(engine, null, format),
@@ -57,6 +59,21 @@ export async function readWithMissing(engine: Engine, path: string): Promise<Obs
   if (state.datasets.size === 0) return state;
   const names = new Set((await engine.rows(selectTables('main'))).map((row) => textAt(row, 0)));
   return withMissing(state, ({ tableName }) => names.has(tableName.toLowerCase()));
+}
+
+/**
+ * A name is given once, to no two datasets, and is that of the live table. Blocks of the catalog have no checksum of where they belong, and
+ * a table that goes by the name of another would be replaced by it.
+ */
+async function refuseWrongNames(engine: Engine, format: number): Promise<void> {
+  const names = catalogOf(format, 'names');
+  const [wrong] =
+    await engine.rows(`SELECT 'two datasets have one name' FROM ${names} GROUP BY table_name HAVING count(*) > 1
+    UNION ALL SELECT 'a dataset has two names' FROM ${names} GROUP BY dataset_id HAVING count(*) > 1
+    UNION ALL SELECT 'a table has another name than its dataset'
+      FROM ${catalogOf(format, 'datasets')} ANTI JOIN ${names} USING (dataset_id, table_name)
+    LIMIT 1`);
+  if (wrong !== undefined) throw damagedBookkeeping(textAt(wrong, 0));
 }
 
 /** Only where some are recorded: DuckDB takes long to list the tables of a large mirror. */

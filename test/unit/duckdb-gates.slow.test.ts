@@ -4,8 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { SourceSchema } from '../../fixtures/source/content.ts';
 import { NO_LIMITS } from '../../src/model/gate.ts';
 import type { ChangesJob } from '../../src/model/write-jobs.ts';
+import { commitAll } from '../support/commit-all.ts';
 import { firstContent, sourceSchema } from '../support/duckdb-changes.ts';
-import { inMirror } from '../support/duckdb-mirror.ts';
+import { inMirror, mirrorIn } from '../support/duckdb-mirror.ts';
 import {
   AGED_PEOPLE,
   apply,
@@ -61,6 +62,23 @@ describe.each([
     });
     expect(await world.differences(course)).toEqual([]);
   });
+});
+
+it('F07 does not compare a reload on a disk without the reserve, and leaves the table as it is', async () => {
+  const { world, course } = await people();
+  course.publishRows(rowsOf(9));
+  const snapshot = await course.snapshot(course.newest(), await world.observed());
+  const job = { ...snapshot, gate: gate(NONE_CHANGED) };
+  const before = await world.dump();
+  for (const [reserveBytes, result] of [
+    [1e18, { kind: 'failed', error: { code: 'disk_full' } }],
+    [0, { kind: 'committed', committed: { net: { removed: 1 } } }],
+  ] as const) {
+    const mirror = await mirrorIn(world.folder, { reserveBytes });
+    expect(await commitAll(mirror, [await mirror.validate(job)])).toMatchObject([result]);
+    await mirror.close();
+    if (reserveBytes > 0) expect(await world.dump()).toEqual(before);
+  }
 });
 
 describe('the digest of a candidate', () => {

@@ -156,7 +156,7 @@ export async function differenceFromStaged(
   live: ObservedTable,
   columns: readonly PlannedColumn[],
 ): Promise<NetRows> {
-  await engine.run(createDifference(staged, live, columns));
+  await engine.runWithinReserve([createDifference(staged, live, columns)]);
   const hash = rowHash(columns.map((_, index) => netColumn(index)));
   const [row = []] = await engine.rows(
     `SELECT count(*) FILTER (${PRESENT}), count(*) FILTER (NOT ${PRESENT}),

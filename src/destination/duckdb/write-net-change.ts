@@ -178,11 +178,13 @@ async function editRows(
     await engine.moveRows(deleteTouchedReturning(target), OLD_NAME);
   } else {
     const keep = readsRows ? [createOld(target)] : [];
-    await runTogether(engine, [...alter, createTouched(target), ...keep, deleteTouched(target)]);
+    const edit = [...alter, createTouched(target), ...keep, deleteTouched(target), ...insert];
+    await engine.runWhileSpaceIsFree(edit.join(';\n'));
   }
   const touched = areFew ? `(${compareRows(target, OLD)})` : TOUCHED;
+  const rest = [...(areFew ? insert : []), countEdited(target, touched, highestAddress)];
   // The rows are those of the last statement.
-  const [row = []] = await engine.rows([...insert, countEdited(target, touched, highestAddress)].join(';\n'));
+  const [row = []] = await engine.rows(rest.join(';\n'));
   proveWritten(net, row.slice(5));
   return { touched: touchedFrom(row), rowCount: numberAt(row, 10), inserted: checksumAt(row, 8) };
 }
@@ -194,13 +196,14 @@ async function rewrite(
   { readsRows }: DifferenceObserver,
 ): Promise<Edited> {
   const { touched: known } = target.net;
-  if (readsRows) await engine.run(known === undefined ? createOldByKey(target, added) : createOld(target));
+  if (readsRows)
+    await engine.runWhileSpaceIsFree(known === undefined ? createOldByKey(target, added) : createOld(target));
   const before = readsRows
     ? OLD
     : (known ?? `(SELECT ${valuesBefore(target, added)} FROM ${mirrored(target.tableName)} AS ${TABLE})`);
   const [counted = []] = await engine.rows(countTouched(target, `(${compareRows(target, before)})`));
   const touched = touchedFrom(counted);
-  await engine.run(createRewritten(target, added));
+  await engine.runWhileSpaceIsFree(createRewritten(target, added));
   for (const statement of swap(target.tableName, true)) await engine.run(statement);
   const [written = []] = await engine.rows(countWritten(target));
   proveWritten(target.net, written);

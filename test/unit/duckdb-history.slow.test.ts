@@ -506,6 +506,19 @@ describe('F70 rows that were altered by hand', () => {
     expect(await world.differences(course)).toEqual([]);
   });
 
+  it.each([
+    ['a second one of a key, with its values', "INSERT INTO parcels VALUES (2, 'two')"],
+    ['a second one of a key, with other values', "INSERT INTO parcels VALUES (2, 'by hand')"],
+    ['one without a key', "INSERT INTO parcels VALUES (NULL, 'by hand')"],
+    ['one of a new key', "INSERT INTO parcels VALUES (4, 'by hand')"],
+  ])('removes a row that was added by hand by a reload: %s', async (_, statement) => {
+    const { world, course } = await threePeople();
+    await world.byHand(statement);
+    course.publishRows(THREE_PEOPLE.with(0, [1, 'ONE']));
+    committed(await world.load(course));
+    expect(await world.differences(course)).toEqual([]);
+  });
+
   it('finds rows altered by hand in a reload that adds a column', async () => {
     const { world, course } = await threePeople();
     await world.byHand(BY_HAND);

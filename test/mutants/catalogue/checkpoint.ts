@@ -266,5 +266,13 @@ export const CHECKPOINT: Area = {
       breaks: ['F75'],
       tests: ['unit/checkpoint-operator.test.ts'],
     },
+    {
+      name: 'a reader takes a word for one of the checkpoint that was never written',
+      file: 'src/checkpoint/sqlite/table.ts',
+      text: 'const word = words.find((each) => each === stored);',
+      instead: 'const word = stored as Word;',
+      breaks: ['F58'],
+      tests: ['unit/checkpoint-open.test.ts'],
+    },
   ],
 };

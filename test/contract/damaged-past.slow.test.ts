@@ -124,6 +124,7 @@ it('F58 an impossible number in a sound block of the list of undo logs quarantin
 it.each([
   ['no format', `UPDATE feed_sync.meta SET key = 'chapter' WHERE key = 'format_version'`],
   ['a name with a NUL', `UPDATE feed_sync.subscriptions SET name = chr(0) || 'added'`],
+  ['another subscription', `UPDATE feed_sync.meta SET value = 'changed' WHERE key = 'subscription_id'`],
   ['one name for all tables', `UPDATE feed_sync.names SET table_name = 'main'`],
   ['two names for a dataset', `INSERT INTO feed_sync.names SELECT dataset_id, 'other' FROM feed_sync.names`],
   [

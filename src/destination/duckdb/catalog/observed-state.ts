@@ -43,11 +43,13 @@ export async function readObservedState(engine: Engine, path: string): Promise<O
   if (!(await hasSchema(engine))) return EMPTY;
   const { service, format, keptDamaged } = await readMeta(engine, path);
   const kept = await presentOf(engine, keptDamaged);
+  const progress = storesProgress(format) ? await readProgress(engine) : null;
   await refuseWrongNames(engine, format);
+  refuseOtherSubscriptions(service, progress);
   return {
     service,
     datasets: await readObservedTables(engine, null, format),
-    progress: storesProgress(format) ? await readProgress(engine) : null,
+    progress,
     retired: await readRetired(engine, format),
     ...(kept.length === 0 ? {} : { keptDamaged: kept }),
   };
@@ -74,6 +76,22 @@ async function refuseWrongNames(engine: Engine, format: number): Promise<void> {
       FROM ${catalogOf(format, 'datasets')} ANTI JOIN ${names} USING (dataset_id, table_name)
     LIMIT 1`);
   if (wrong !== undefined) throw damagedBookkeeping(textAt(wrong, 0));
+}
+
+/**
+ * Only a subscription that was enrolled has a position. Of one that is named without a position in the place of one with a position, the
+ * name has been overwritten.
+ */
+function refuseOtherSubscriptions(
+  service: ObservedState['service'],
+  progress: ObservedState['progress'],
+): void {
+  if (service === null || progress === null) return;
+  const { subscriptionIds: enrolled } = service;
+  const positioned = progress.subscriptions.map(({ subscriptionId }) => subscriptionId);
+  if (positioned.every((id) => enrolled.includes(id))) return;
+  if (enrolled.every((id) => positioned.includes(id))) return;
+  throw damagedBookkeeping('a subscription with a position is not named, and one without is');
 }
 
 /** Only where some are recorded: DuckDB takes long to list the tables of a large mirror. */

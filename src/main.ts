@@ -2,7 +2,8 @@
 /** The process: gathers what is ambient, runs a command, and ends with its exit code. */
 
 import { accessSync, constants, readFileSync } from 'node:fs';
-import { flushCompileCache } from 'node:module';
+// As a whole: an older Node lacks some of its names, and would not even load this file.
+import nodeModule from 'node:module';
 import { arch, availableParallelism, hostname, release, totalmem, type } from 'node:os';
 import { isatty } from 'node:tty';
 import { getHeapStatistics } from 'node:v8';
@@ -130,7 +131,7 @@ function endAtOnce(code: number): never {
  * process becomes another one, which has no threads and ends with the code.
  */
 function becomeOneWithoutThreads(code: number): void {
-  flushCompileCache();
+  nodeModule.flushCompileCache();
   const streams = [process.stdin, process.stdout, process.stderr];
   for (const fd of waitedAtStart) haveWait(fd, streams[fd]);
   const [path, ...words] = hasShell()

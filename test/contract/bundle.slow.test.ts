@@ -93,6 +93,18 @@ it('the bundle imports nothing but itself, Node and the dependencies in package.
   expect([...packages].filter((name) => !(name in dependencies))).toEqual([]);
 });
 
+it('says which Node it needs on one that lacks what the program imports from newer ones', async () => {
+  const { exitCode, stderr } = await onceWith(`import { registerHooks } from 'node:module';
+    Object.defineProperty(process, 'version', { value: 'v20.20.2' });
+    const older = 'data:text/javascript,export default {}';
+    registerHooks({
+      resolve: (name, context, next) =>
+        name === 'node:module' ? { url: older, format: 'module', shortCircuit: true } : next(name, context),
+    });`);
+  expect(exitCode, stderr).toBe(78);
+  expect(stderr).toContain('feed-sync needs Node 24 or newer, and this is v20.20.2.');
+});
+
 /** `once` with a module that is evaluated in the process before the program. */
 async function onceWith(module: string): Promise<Ended> {
   const { feed } = await countyFeed({ counties: 1, rowsPerDataset: 10 });

@@ -195,14 +195,38 @@ async function unexcused(
   return all.filter((one) => !names.some((name) => one.includes(name)));
 }
 
-/** Returns which sound tables were loaded again. One alone is not asked whether it was damaged. */
+/**
+ * Returns which sound tables were loaded again. One alone is not asked whether it was damaged. A table is not sound either whose record in
+ * the catalog was altered: that an operator's resync is answered stands nowhere else.
+ */
 async function needless(loaded: readonly (string | null)[], judging: Judging): Promise<readonly string[]> {
   if (loaded.length < 2) return [];
   const tables = await examined(judging);
   const unsound = new Set(tables.flatMap(({ datasetId, state }) => (state === 'sound' ? [] : datasetId)));
-  const sound = loaded.filter((datasetId) => !unsound.has(datasetId));
+  const { installation, fault, copy } = judging;
+  const [before, damaged] = [
+    await records(installation.states[fault.state], judging),
+    await records(copy(), judging),
+  ];
+  const isAltered = (id: string | null): boolean => id !== null && before.get(id) !== damaged.get(id);
+  const sound = loaded.filter((datasetId) => !unsound.has(datasetId) && !isAltered(datasetId));
   return sound.length > 1 ? [`loaded again: ${sound.join(', ')}`] : [];
 }
+
+/** By dataset id: what the catalog of an installation says of the table, and of the reloads that it answers. */
+async function records(
+  home: string,
+  { installation, runner }: Judging,
+): Promise<ReadonlyMap<string, string>> {
+  const said = await runner.run(
+    ['query', '--format', 'csv', RECORDS],
+    settingsIn(home, installation.county.feed),
+  );
+  return new Map(said.stdout.split('\n').map((line) => [line.slice(0, line.indexOf(',')), line]));
+}
+
+const RECORDS = `SELECT dataset_id, concat(to_json(d), (SELECT string_agg(to_json(r) ORDER BY to_json(r)) FROM feed_sync.reloads AS r
+  WHERE r.dataset_id = d.dataset_id)) FROM feed_sync.datasets AS d`;
 
 function outputOf({ exitCode, stdout, stderr }: Said): string {
   const lines = `${stderr}\n${stdout}`.split('\n').filter((line) => !line.startsWith('{"level":"info"'));

@@ -114,6 +114,24 @@ describe('verify --deep', () => {
       text,
     );
   });
+
+  it('verify --deep finds other numbers that DuckDB gives the same hash (F70)', async () => {
+    const [number, last] = [6n, 4_023_442_317_090_211_647n];
+    const { feed } = await countyFeed({ kinds: ['parcels'] });
+    const columns = [column('id', 'integer', false), column('floor', 'integer'), column('area', 'integer')];
+    feed.publisher.addDataset({ datasetId: 'deeds', placeId: 'us-az-cedarville', topic: 'parcels' });
+    feed.publisher.publish('deeds', smallContent([[1, 5, 7]], [], { ...SMALL_SCHEMA, columns }));
+    const installed = await program({ feed });
+    await once(installed);
+    const same = `SELECT hash(id, floor, area) = hash(1::BIGINT, ${number}::BIGINT, ${last}::BIGINT) FROM deeds`;
+    expect((await installed.run('query', '--format', 'csv', same)).stdout.split('\n')[1]).toBe('true');
+    await writeMirror(installed.mirrorPath, `UPDATE deeds SET floor = ${number}, area = ${last}`);
+    const found = await installed.run('verify', '--deep', 'deeds');
+    expect(found, found.stdout).toMatchObject({
+      exitCode: 65,
+      stdout: expect.stringContaining('changed: id = 1 (floor, area)'),
+    });
+  });
 });
 
 describe('an interrupted verify --deep', () => {

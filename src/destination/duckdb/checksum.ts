@@ -43,7 +43,8 @@ const SHIFT = 'half';
 /**
  * Returns the hash of a row and another one, 128 bits in SQL, for rows that count as equal where these are. DuckDB's hash of texts and
  * bytes is weak for what differs only in the last of each 8 bytes: 8,836 such texts of 24 characters have 256 hashes. In the other hash
- * these bytes are in the middle.
+ * these bytes are in the middle. Its columns are in the other order: to any other first numbers a last one can be computed with which
+ * DuckDB's hash is the same.
  */
 export function twoHashes(columns: readonly HashedColumn[]): string {
   const shifted = columns.map(({ sql, type }) => {
@@ -51,7 +52,7 @@ export function twoHashes(columns: readonly HashedColumn[]): string {
     return type === 'string' || type === 'json' ? `'${SHIFT}' || ${sql}::VARCHAR` : sql;
   });
   const hash = rowHash(columns.map(({ sql }) => sql));
-  return `(${hash}::UHUGEINT * ${TWO_TO_64} + ${rowHash(shifted)})`;
+  return `(${hash}::UHUGEINT * ${TWO_TO_64} + ${rowHash(shifted.toReversed())})`;
 }
 
 export interface HashedColumn {

@@ -127,6 +127,8 @@ it.each([
   ['another subscription', `UPDATE feed_sync.meta SET value = 'changed' WHERE key = 'subscription_id'`],
   ['one name for all tables', `UPDATE feed_sync.names SET table_name = 'main'`],
   ['two names for a dataset', `INSERT INTO feed_sync.names SELECT dataset_id, 'other' FROM feed_sync.names`],
+  ['an archived table without a name', `UPDATE feed_sync.archived SET table_name = ''`],
+  ['an archived table of no dataset', `UPDATE feed_sync.archived SET dataset_id = 'sub_1'`],
   [
     'a table of another name',
     `UPDATE feed_sync.datasets SET table_name = 'main' WHERE dataset_id LIKE '%permits'`,

@@ -250,7 +250,7 @@ function copyFile(path: string, copy: Database.Database): void {
     source.exec('BEGIN');
     if (usableFormat(source, path) === null) return;
     refuseDamage(source);
-    copy.transaction(() => copyTables(source, copy))();
+    refuseImpossible(() => copy.transaction(() => copyTables(source, copy))());
   } finally {
     source.close();
   }
@@ -269,6 +269,17 @@ function copyTables(source: Database.Database, copy: Database.Database): void {
   }
   for (const pragma of ['application_id', 'user_version']) {
     copy.pragma(`${pragma} = ${source.pragma(pragma, { simple: true })}`);
+  }
+}
+
+/** Rows that their own tables refuse were never written there: they lie in pages of other ones. */
+function refuseImpossible(copyRows: () => void): void {
+  try {
+    copyRows();
+  } catch (error) {
+    if (error instanceof Error && codeOf(error) === 'SQLITE_CONSTRAINT')
+      throw new Database.SqliteError(error.message, 'SQLITE_CORRUPT');
+    throw error;
   }
 }
 

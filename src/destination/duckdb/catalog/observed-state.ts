@@ -74,6 +74,8 @@ async function refuseWrongNames(engine: Engine, format: number): Promise<void> {
     UNION ALL SELECT 'a dataset has two names' FROM ${names} GROUP BY dataset_id HAVING count(*) > 1
     UNION ALL SELECT 'a table has another name than its dataset'
       FROM ${catalogOf(format, 'datasets')} ANTI JOIN ${names} USING (dataset_id, table_name)
+    UNION ALL SELECT 'an archived table is of no dataset, or has no name'
+      FROM ${catalogOf(format, 'archived')} WHERE table_name = '' OR dataset_id NOT IN (SELECT dataset_id FROM ${names})
     LIMIT 1`);
   if (wrong !== undefined) throw damagedBookkeeping(textAt(wrong, 0));
 }

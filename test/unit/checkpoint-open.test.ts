@@ -272,6 +272,15 @@ describe('a checkpoint reader', () => {
     reader?.close();
   });
 
+  it('F58 a reader names a file as damaged that has a word which was never written', async () => {
+    const path = await filledPath();
+    const row = "'s d', 'chapter', 's', 'd', NULL, '2026-03-01T12:00:00.000Z'";
+    change(path, `PRAGMA ignore_check_constraints = ON; INSERT INTO absences VALUES (${row})`);
+    const reader = openCheckpointReader({ path, uid: null });
+    expect(() => reader?.absences()).toThrow(/is damaged: absences.kind holds what was never written/);
+    reader?.close();
+  });
+
   it('a reader sees one state while the writer goes on', async () => {
     const path = await filledPath();
     const checkpoint = await openAt(path);

@@ -272,7 +272,7 @@ export const CHECKPOINT: Area = {
       text: 'const word = words.find((each) => each === stored);',
       instead: 'const word = stored as Word;',
       breaks: ['F58'],
-      tests: ['unit/checkpoint-pages.test.ts'],
+      tests: ['unit/checkpoint-open.test.ts'],
     },
   ],
 };

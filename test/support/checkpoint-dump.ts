@@ -26,21 +26,12 @@ export function restore(path: string, dump: string): void {
 /** Gives a table the rows that it has in an older checkpoint: pages of it that the disk did not write since. Nothing where one is lost. */
 export function restoreTable(table: string, from: string, to: string): void {
   if (![from, to].every((path) => existsSync(path))) return;
-  const older = new Database(from);
-  const columns = (older.pragma(`table_info(${table})`) as readonly { name: string }[]).map(
-    ({ name }) => name,
-  );
-  const rows = older.prepare<[], unknown[]>(`SELECT * FROM ${table}`).raw().all();
-  older.close();
   const database = new Database(to);
   database.pragma('foreign_keys = off');
-  const insert = database.prepare(
-    `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')})`,
+  database.prepare('ATTACH ? AS older').run(from);
+  database.exec(
+    `BEGIN; DELETE FROM main.${table}; INSERT INTO main.${table} SELECT * FROM older.${table}; COMMIT`,
   );
-  database.transaction(() => {
-    database.exec(`DELETE FROM ${table}`);
-    for (const row of rows) insert.run(row);
-  })();
   database.close();
 }
 

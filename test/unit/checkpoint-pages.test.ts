@@ -1,6 +1,7 @@
 /** F58: pages of the checkpoint that lie in each other's place. Whoever reads the file names it as damaged, and nothing else goes wrong. */
 
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import type { CheckpointReader } from '../../src/checkpoint/checkpoint.ts';
@@ -92,11 +93,15 @@ it('F58 a copy in memory of a file with such a page is empty, or contains what c
 
 it('F58 a checkpoint with such a page is quarantined, or read', async () => {
   const { path, misplace, pairs } = filled();
+  const isQuarantined: boolean[] = [];
   for (const { from, to } of pairs.filter((_, index) => index % 7 === 0)) {
     misplace(from.page, to.page);
     const checkpoint = await openAt(path);
     readAll(checkpoint);
     checkpoint.close();
-    rmSync(path);
+    const kept = readdirSync(dirname(path)).filter((name) => name.includes('.corrupt-'));
+    isQuarantined.push(kept.length > 0);
+    for (const name of [basename(path), ...kept]) rmSync(join(dirname(path), name));
   }
+  expect(new Set(isQuarantined)).toEqual(new Set([true, false]));
 });

@@ -15,6 +15,7 @@ import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import { codeOf, type Place, tolerating, withStorageErrors, withStorageErrorsAsync } from './errors.ts';
 import { CURRENT_FORMAT, migrate, usableFormat } from './format.ts';
 import { allOperations, readingOperations } from './operations.ts';
+import { requestsTable } from './requests.ts';
 
 /** How long a call waits for another process that writes. The call blocks, so the time is short. */
 const BUSY_TIMEOUT_MS = 5_000;
@@ -133,7 +134,7 @@ function openSound(place: Place, clock: Clock): Checkpoint | null {
       refuseDamage(database);
       migrate(database);
       const checkpoint = writing(database, place, clock);
-      readWhole(checkpoint);
+      readWhole(database, checkpoint);
       makeDurable(database, place);
       return checkpoint;
     });
@@ -150,7 +151,8 @@ function isDamage(error: unknown): error is Error {
 }
 
 /** Reads what SQLite does not check: times and JSON in texts. Whoever met them later could not make the file anew. */
-function readWhole(checkpoint: Checkpoint): void {
+function readWhole(database: Database.Database, checkpoint: Checkpoint): void {
+  requestsTable(database).readAll();
   checkpoint.rememberedContract();
   checkpoint.followed();
   checkpoint.polls();
@@ -226,21 +228,33 @@ function inspect(database: Database.Database, place: Place): InspectedCheckpoint
  */
 export function openCheckpointCopy(options: CheckpointOptions): Checkpoint {
   const place = placeOf(options);
-  return withStorageErrors(place, () =>
-    closingOnError(new Database(':memory:'), (copy) => {
-      try {
-        if (existsSync(place.path)) copyFile(place.path, copy);
-      } catch (error) {
-        if (!isDamage(error)) throw error;
-        options.log.warn(
-          { path: place.path },
-          'The checkpoint is damaged: it will be quarantined and built anew.',
-        );
-      }
-      migrate(copy);
-      return allOperations(copy, place, options.clock, () => copy.close());
-    }),
-  );
+  return withStorageErrors(place, () => {
+    if (!existsSync(place.path)) return inMemory(place, options.clock);
+    try {
+      return inMemory(place, options.clock, (copy) => copyFile(place.path, copy));
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      options.log.warn(
+        { path: place.path },
+        'The checkpoint is damaged: it will be quarantined and built anew.',
+      );
+      return inMemory(place, options.clock);
+    }
+  });
+}
+
+function inMemory(
+  place: Place,
+  clock: Clock,
+  fill: (database: Database.Database) => void = () => {},
+): Checkpoint {
+  return closingOnError(new Database(':memory:'), (database) => {
+    fill(database);
+    migrate(database);
+    const checkpoint = allOperations(database, place, clock, () => database.close());
+    readWhole(database, checkpoint);
+    return checkpoint;
+  });
 }
 
 /** Copies all tables at one point in time, or none. */
@@ -257,8 +271,9 @@ function copyFile(path: string, copy: Database.Database): void {
 }
 
 function copyTables(source: Database.Database, copy: Database.Database): void {
+  // A table whose text is damaged is missed as soon as the copy is read.
   const tables = source.prepare<[], { name: string; sql: string }>(
-    "SELECT name, sql FROM sqlite_schema WHERE type = 'table'",
+    "SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND typeof(sql) = 'text'",
   );
   copy.pragma('defer_foreign_keys = ON');
   for (const { name, sql } of tables.all()) {

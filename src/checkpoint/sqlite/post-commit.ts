@@ -1,10 +1,11 @@
 /** How far the post-commit work has come: the last commit that the command was given, and the notifications that were sent. */
 
 import type Database from 'better-sqlite3';
+import { z } from 'zod';
 import type { CommitPosition } from '../../model/commits.ts';
 import { EMPTY_LEDGER, type NotificationLedger } from '../../model/notification.ts';
 import type { HookRecord } from '../checkpoint.ts';
-import { exactText, id, integer, orNull, shortText, table, time, whole } from './table.ts';
+import { type Column, id, integer, json, orNull, shortText, table, time, whole } from './table.ts';
 
 interface HookRow {
   readonly singleton: number;
@@ -55,27 +56,45 @@ function hookFrom(row: HookRow | undefined): HookRecord {
 
 interface NotificationRow {
   readonly singleton: number;
-  readonly ledger: string;
+  readonly ledger: NotificationLedger;
 }
+
+const ledger = json<NotificationLedger>(
+  z.object({
+    sent: z.record(z.string(), z.object({ at: z.string(), keys: z.array(z.string()) })).default({}),
+    pending: z
+      .record(
+        z.string(),
+        z.object({ items: z.array(z.object({ subject: z.string(), text: z.string() })), count: z.number() }),
+      )
+      .default({}),
+  }),
+);
+
+/**
+ * A ledger that is damaged, or that another version of the program wrote, is as good as none: conditions that last are reported once
+ * more.
+ */
+const ledgerOrNone: Column<NotificationLedger> = {
+  write: ledger.write,
+  read(stored) {
+    try {
+      return ledger.read(stored);
+    } catch {
+      return EMPTY_LEDGER;
+    }
+  },
+};
 
 export function notificationsTable(database: Database.Database) {
   const notifications = table<NotificationRow>(database, 'notifications', {
     singleton: integer,
-    ledger: exactText,
+    ledger: ledgerOrNone,
   });
   const select = notifications.select();
   const put = notifications.putAll();
   return {
-    get: (): NotificationLedger => ledgerFrom(select()[0]),
-    put: (ledger: NotificationLedger) => put({ singleton: 1, ledger: JSON.stringify(ledger) }),
+    get: (): NotificationLedger => select()[0]?.ledger ?? EMPTY_LEDGER,
+    put: (given: NotificationLedger) => put({ singleton: 1, ledger: given }),
   };
-}
-
-/** A ledger that another version of the program wrote may be unreadable. Conditions that last are then reported once more. */
-function ledgerFrom(row: NotificationRow | undefined): NotificationLedger {
-  try {
-    return row === undefined ? EMPTY_LEDGER : { ...EMPTY_LEDGER, ...JSON.parse(row.ledger) };
-  } catch {
-    return EMPTY_LEDGER;
-  }
 }

@@ -1,6 +1,8 @@
 /** The requests of operators, the newest of them, each with its answer. */
 
 import type Database from 'better-sqlite3';
+import { z } from 'zod';
+import type { ErrorCode } from '../../model/error-codes.ts';
 import {
   MAX_REQUESTS,
   MAX_SILENCE_MS,
@@ -9,7 +11,7 @@ import {
   type RequestState,
   type Withdrawal,
 } from '../requests.ts';
-import { type Column, exactText, id, oneOf, orNull, table, time } from './table.ts';
+import { exactText, id, json, oneOf, orNull, table, time } from './table.ts';
 
 interface RequestRow extends OperatorRequest {
   readonly askedAt: Date;
@@ -18,21 +20,30 @@ interface RequestRow extends OperatorRequest {
   readonly answer: RequestAnswer | null;
 }
 
-const json: Column<unknown> = {
-  write: (value) => JSON.stringify(value),
-  read: (stored) => JSON.parse(String(stored)),
-};
+/** Another version of the program may know other codes. */
+const errorCode = z.string().transform((code) => code as ErrorCode);
+
+const requestAnswer: z.ZodType<RequestAnswer> = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('done'), text: z.string() }),
+  z.object({
+    kind: z.literal('refused'),
+    error: errorCode,
+    message: z.string(),
+    hint: z.string().nullable(),
+  }),
+]);
 
 export function requestsTable(database: Database.Database) {
   const requests = table<RequestRow>(database, 'requests', {
     requestId: exactText,
     datasetId: id,
     command: exactText,
-    parameters: json,
+    parameters: json(z.unknown()),
     askedAt: time,
     state: oneOf('waiting', 'begun', 'done', 'refused'),
-    answer: orNull(json as Column<RequestAnswer>),
+    answer: orNull(json(requestAnswer)),
   });
+  const all = requests.select();
   const one = requests.select('WHERE request_id = ?');
   const waiting = requests.select("WHERE state = 'waiting' AND asked_at > ? ORDER BY request_number");
   const put = requests.put(
@@ -55,6 +66,8 @@ export function requestsTable(database: Database.Database) {
       ({ askedAt }) => askedAt.getTime() - now.getTime() < MAX_SILENCE_MS,
     );
   return {
+    /** Throws where a row was never written so. */
+    readAll: () => void all(),
     ask(request: OperatorRequest, at: Date) {
       put({ ...request, askedAt: at, state: 'waiting', answer: null });
       dropOldest.run(MAX_REQUESTS);

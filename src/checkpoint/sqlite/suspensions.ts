@@ -1,6 +1,7 @@
 /** Suspensions, at most one for each scope; failures, and candidates that wait for approval, at most one for each dataset. */
 
 import type Database from 'better-sqlite3';
+import { z } from 'zod';
 import type { Candidate } from '../../model/candidate.ts';
 import { candidateFromText, candidateText } from '../../model/candidate-text.ts';
 import { ERRORS, type ErrorCode } from '../../model/error-codes.ts';
@@ -11,6 +12,7 @@ import {
   exactText,
   id,
   integer,
+  json,
   MAX_LINKS,
   MAX_TEXT_CHARACTERS,
   oneOf,
@@ -29,13 +31,16 @@ interface ScopeRow {
 
 type SuspensionRow = ScopeRow & RefusalWords & Omit<Suspension, 'refusal'>;
 
-/** A JSON list of pairs of name and address. A cut link would lead elsewhere, so a longer one is left out. */
+/** Each of a name and an address. */
+const pairs = json(z.array(z.tuple([z.string(), z.string()])));
+
+/** A cut link would lead elsewhere, so a longer one is left out. */
 const links: Column<ReadonlyMap<string, string>> = {
   write: (given) => {
     const kept = [...given].filter(([name, address]) => name.length + address.length <= MAX_TEXT_CHARACTERS);
-    return JSON.stringify(kept.slice(0, MAX_LINKS));
+    return pairs.write(kept.slice(0, MAX_LINKS), 'links');
   },
-  read: (stored) => new Map(JSON.parse(String(stored)) as readonly [string, string][]),
+  read: (stored) => new Map(pairs.read(stored)),
 };
 
 export function suspensionTable(database: Database.Database) {

@@ -4,6 +4,7 @@
  */
 
 import Database from 'better-sqlite3';
+import type { z } from 'zod';
 import { ContractViolationError } from '../../model/errors.ts';
 
 type Stored = string | bigint | null;
@@ -51,6 +52,14 @@ export function oneOf<Word extends string>(...words: readonly Word[]): Column<Wo
       if (word === undefined) throw new RangeError(`${String(stored)} is none of ${words.join(', ')}`);
       return word;
     },
+  };
+}
+
+/** A value of the given shape, as JSON. */
+export function json<T>(shape: z.ZodType<T>): Column<T> {
+  return {
+    write: (value) => JSON.stringify(value),
+    read: (stored) => shape.parse(JSON.parse(asText(stored))),
   };
 }
 

@@ -112,7 +112,7 @@ const REQUEST_COLUMNS = [
   'finished_at timestamptz',
 ];
 
-/** The candidates that wait for approval: `candidate` is JSON and complete, the other columns are for people. */
+/** The candidates that wait for approval: `candidate` is complete, the other columns are for people. */
 const CANDIDATE_COLUMNS = [
   'dataset_id text PRIMARY KEY',
   'version bigint NOT NULL',

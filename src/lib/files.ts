@@ -123,16 +123,16 @@ export function renameScratch(name: string, from: string, to: string): Promise<v
   return durable(name, () => rename(from, to));
 }
 
-/** Cuts the file to its first `bytes`, once the whole of it lies at `keptAs`. Both survive a loss of power once this resolves. */
+/**
+ * Cuts the file to its first `bytes`, once the whole of it lies at `keptAs`, which survives a loss of power. The cut does not before the
+ * file is synced.
+ */
 export function cutFile(name: string, path: string, bytes: number, keptAs: string): Promise<void> {
   return durable(name, async () => {
     await copyFile(path, keptAs, flags.COPYFILE_EXCL);
     await changeFile(keptAs, (file) => file.sync());
     await syncDirectory(dirname(keptAs));
-    await changeFile(path, async (file) => {
-      await file.truncate(bytes);
-      await file.sync();
-    });
+    await changeFile(path, (file) => file.truncate(bytes));
   });
 }
 

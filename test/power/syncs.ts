@@ -27,8 +27,6 @@ const SYNCING = [
   'settleFile',
   'syncFile',
 ];
-/** An effect that has failed is taken for one that goes on, so that syncs of a database after it seem to be within it. */
-const FILES_SYNCED: Readonly<Record<string, number>> = { 'destination.cut-log': 2 };
 const SYNCING_EFFECTS = ['destination.sync-entries', 'destination.publish-copy'];
 
 /** Returns the names of the durable effects that sync a file or a folder by themselves, as the sources say. */
@@ -62,7 +60,8 @@ export function syncSites(
     counts.set(open, count);
     const what = folders.has(effect.inode) ? 'folders' : 'files';
     count[what] += 1;
-    if (count.files > (FILES_SYNCED[open.name] ?? 1)) continue;
+    // An effect that has failed is taken for one that goes on, so that syncs of a database after it seem to be within it.
+    if (count.files > 1) continue;
     const name = `${open.name}, ${what.slice(0, -1)} ${count[what]}`;
     places.set(name, [...(places.get(name) ?? []), place]);
   }

@@ -1,6 +1,6 @@
 /** The clocks of the program, passed in so that tests control them. */
 
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 
 export interface Clock {
   /** The wall clock, for recorded and displayed times. Never for waiting, because it can jump. */
@@ -23,6 +23,11 @@ export interface Deadline {
 export function deadlineIn(durationMs: number, outer?: AbortSignal): Deadline {
   const over = AbortSignal.timeout(durationMs);
   return { over, signal: outer === undefined ? over : AbortSignal.any([outer, over]) };
+}
+
+/** Resolves once everything else that is ready has had its turn. */
+export function nextTurn(): Promise<void> {
+  return turn();
 }
 
 /** Node fires a longer timer at once. */

@@ -13,6 +13,7 @@ import { memoryLimit } from './memory-limit.ts';
 import { PEER_CASES } from './peers.ts';
 import { POSTGRES_CASES } from './postgres-cases.ts';
 import { reloadFew, reloadGrowth } from './reload.ts';
+import { statusLoad } from './status-load.ts';
 import { updateMany } from './update-many.ts';
 import { updateSmall, updateSmallHistory } from './update-small.ts';
 
@@ -30,6 +31,7 @@ export const CASES: readonly BenchCase[] = [
   compactCompress,
   updateMany,
   idlePoll,
+  statusLoad,
   memoryLimit,
   download,
   downloadFar,

@@ -12,6 +12,8 @@ export type LogLine = Readonly<Record<string, unknown>>;
 
 export interface RunningProgram extends AsyncDisposable {
   readonly pid: number;
+  /** Of the status server. */
+  readonly url: string;
   poll(): void;
   /** The first line since the last one that was waited for, and for which `isIt` is true. @throws WrongResultError where it ends before. */
   logged(isIt: (line: LogLine) => boolean): Promise<LogLine>;
@@ -49,10 +51,13 @@ export async function startProgram(
   const early = process.ended.then(() => Promise.reject(new WrongResultError('feed-sync run ended.')));
   // Every caller that waits for a line or for the end gets an answer.
   early.catch(() => {});
+  const logged = (isIt: (line: LogLine) => boolean) => Promise.race([lines.next(isIt), early]);
+  const { url } = await logged(({ url: stated }) => stated !== undefined);
   const program: RunningProgram = {
     pid: process.pid,
+    url: String(url),
     poll: () => process.signal('SIGUSR2'),
-    logged: (isIt) => Promise.race([lines.next(isIt), early]),
+    logged,
     cpuSeconds: () => cpuSecondsOf(process.pid),
     stop() {
       process.signal('SIGTERM');
@@ -63,7 +68,6 @@ export async function startProgram(
       await process.ended.catch(() => {});
     },
   };
-  const { url } = await program.logged(({ url }) => url !== undefined);
   while ((await fetch(`${url}/readyz`)).status !== 200) await sleep(READY_EVERY_MS);
   return program;
 }

@@ -69,6 +69,19 @@ describe('F60: many requests at once', () => {
     expect(pending.makings()).toBe(1);
   });
 
+  it('F60 sends a large answer whole, though a part at a time, and no body where none is asked for', async () => {
+    const report = { much: 'x'.repeat(MUCH / 10), end: 'the end' };
+    const { url } = await serve({ status: async () => report });
+    const { headers, text } = await ask(`${url}/status`);
+    expect(JSON.parse(text)).toEqual(report);
+    const head = await ask(`${url}/status`, { method: 'HEAD' });
+    expect([head.status, head.headers['content-length'], head.text]).toEqual([
+      200,
+      headers['content-length'],
+      '',
+    ]);
+  });
+
   it('F60 makes a new report after a second, and answers 304 for the present one', async () => {
     const clock = new SteppedClock();
     let makings = 0;

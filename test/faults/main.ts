@@ -49,7 +49,7 @@ async function main(): Promise<number> {
 async function tryAll(seeds: readonly number[], found: Result[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'feed-sync-faults-'));
   const installation = await installationIn(folder);
-  const player = new Player(installation);
+  const player = new Player(installation, folder);
   const isStopped = stopOnSignal();
   try {
     for (const one of seeds) {

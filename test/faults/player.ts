@@ -1,7 +1,6 @@
 /** Plays one fault after another. Where something is wrong, the same damage is judged again with a process for each command. */
 
 import { cpSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Judgement, Judgements } from '../support/program-runner.ts';
 import { sendable } from '../support/program-worker.ts';
@@ -25,10 +24,13 @@ export interface Played {
 
 export class Player {
   readonly #installation: Installation;
+  readonly #folder: string;
   readonly #judgements: Judgements;
 
-  constructor(installation: Installation) {
+  /** `folder` takes the copies that are damaged. */
+  constructor(installation: Installation, folder: string) {
     this.#installation = installation;
+    this.#folder = folder;
     this.#judgements = new Judgements(
       installation.program,
       sendable(everythingPublished(installation.county.feed)),
@@ -41,7 +43,7 @@ export class Player {
     const sound = states[fault.state];
     const { name, bytes, done, isChange } = damageOf(fault, sound, earlier);
     if (!isChange) return { outcome: 'unchanged', done, faults: [], again: null };
-    const folder = realpathSync(mkdtempSync(join(tmpdir(), 'feed-sync-faults-')));
+    const folder = realpathSync(mkdtempSync(join(this.#folder, 'fault-')));
     const copyTo = (home: string): string => {
       cpSync(sound, home, { recursive: true });
       writeFileSync(join(home, name), bytes);

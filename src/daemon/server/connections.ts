@@ -7,8 +7,10 @@
 
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Clock } from '../../lib/clock.ts';
-import { MAX_CONNECTIONS, MAX_WAITING_REQUESTS, SEND_TIMEOUT_MS } from './limits.ts';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { type Clock, nextTurn } from '../../lib/clock.ts';
+import { MAX_CONNECTIONS, MAX_WAITING_REQUESTS, SEND_TIMEOUT_MS, SENT_AT_ONCE_BYTES } from './limits.ts';
 
 interface Connection {
   /** Requests that have arrived and are not answered. */
@@ -68,7 +70,8 @@ export class Connections {
     await new Promise<void>((resolve) => {
       connection.onClose = resolve;
       response.once('close', resolve);
-      response.end(body);
+      // A client that leaves closes the response.
+      pipeline(Readable.from(partsOf(body)), response).catch(() => {});
     });
     done.abort();
     await late;
@@ -77,5 +80,13 @@ export class Connections {
   #drop(socket: Socket): void {
     this.#connections.delete(socket);
     socket.destroy();
+  }
+}
+
+/** Large answers to many connections keep nobody waiting for longer than a part of each takes. */
+async function* partsOf(body: Buffer): AsyncGenerator<Buffer> {
+  for (let from = 0; from < body.length; from += SENT_AT_ONCE_BYTES) {
+    if (from > 0) await nextTurn();
+    yield body.subarray(from, from + SENT_AT_ONCE_BYTES);
   }
 }

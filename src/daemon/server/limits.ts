@@ -34,6 +34,9 @@ export const SHARED_PER_MAKING = 20;
 /** However long it took. */
 export const MAX_SHARED_FOR_MS = 10_000;
 
+/** What is handed to the system for one connection before the loop turns. */
+export const SENT_AT_ONCE_BYTES = 65_536;
+
 /** A client that has not taken a response within this time is dropped, however steadily it reads. */
 export const SEND_TIMEOUT_MS = 10_000;
 

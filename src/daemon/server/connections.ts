@@ -70,8 +70,9 @@ export class Connections {
     await new Promise<void>((resolve) => {
       connection.onClose = resolve;
       response.once('close', resolve);
+      if (body.length <= SENT_AT_ONCE_BYTES) response.end(body);
       // A client that leaves closes the response.
-      pipeline(Readable.from(partsOf(body)), response).catch(() => {});
+      else pipeline(Readable.from(partsOf(body)), response).catch(() => {});
     });
     done.abort();
     await late;

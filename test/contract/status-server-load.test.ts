@@ -5,6 +5,7 @@ import { request } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { silentNotifier } from '../../src/daemon/notify.ts';
 import {
   MAX_CONNECTIONS,
   MAX_SHARED_FOR_MS,
@@ -13,6 +14,9 @@ import {
   SHARED_FOR_MS,
   SHARED_PER_MAKING,
 } from '../../src/daemon/server/limits.ts';
+import { Standby } from '../../src/daemon/server/standby.ts';
+import { systemClock } from '../../src/lib/clock.ts';
+import { type LogFields, silentLog } from '../../src/lib/log.ts';
 import { ConfigurationError, StorageError } from '../../src/model/errors.ts';
 import { temporaryPath } from '../support/checkpoint-files.ts';
 import { eventually } from '../support/patience.ts';
@@ -146,7 +150,57 @@ describe('F60: many requests at once', () => {
   });
 });
 
+describe('F60: large answers', () => {
+  const LIVEZ = 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n';
+  const much = { much: 'x'.repeat(MUCH / 10) };
+
+  /** What a client reads that begins with `STATUS`; `then` is called with its first bytes. */
+  async function readOf(url: string, then: (socket: Socket) => void): Promise<string> {
+    const [socket] = await connected(url, 1, STATUS);
+    const chunks: Buffer[] = [];
+    socket?.once('data', () => then(socket));
+    socket?.on('data', (chunk: Buffer) => void chunks.push(chunk));
+    await new Promise((resolve) => socket?.once('close', resolve));
+    return Buffer.concat(chunks).toString();
+  }
+
+  it('F60 answers all requests of a client that says that it has no more', async () => {
+    const { url } = await serve({ status: async () => much });
+    const read = await readOf(url, (socket) => void socket.end(LIVEZ));
+    expect(read.length).toBeGreaterThan(MUCH / 10);
+    expect(read.match(/^HTTP\/1\.1 200 /gm)).toHaveLength(2);
+    expect(read).toMatch(/"reasons": \[\]\s+\}\s*$/);
+  });
+
+  it('F60 closes the connection of an answer that it was sending as its end began', async () => {
+    const { url, server } = await serve({ clock: new SteppedClock(), status: async () => much });
+    let closing: Promise<void> | undefined;
+    const read = await readOf(url, (socket) => {
+      closing = server.close();
+      socket.on('data', () => {
+        if (socket.bytesRead > MUCH / 10) socket.write(LIVEZ);
+      });
+    });
+    await closing;
+    expect(read.length).toBeGreaterThan(MUCH / 10);
+    expect(read.match(/^HTTP\/1\.1 200 /gm)).toHaveLength(1);
+  });
+});
+
 describe('F60: connections that do not end', () => {
+  it('F60 an instance that stands by has a place for one more connection, too', async () => {
+    const listens = Promise.withResolvers<string>();
+    const log = { ...silentLog, info: ({ url }: LogFields) => void (url && listens.resolve(String(url))) };
+    const listen = { host: '127.0.0.1', port: 0 };
+    const standby = new Standby({ listen, notifier: silentNotifier, clock: systemClock, log });
+    onTestFinished(() => standby.end());
+    standby.note('another instance');
+    const url = await listens.promise;
+    const [first] = await connected(url, MAX_CONNECTIONS, 'GET /livez HTTP/1.1\r\nX-Slow: ');
+    expect((await ask(`${url}/livez`)).status).toBe(200);
+    await eventually(() => expect(first?.closed).toBe(true));
+  });
+
   it('F60 drops the connection that has been without an answer for longest for a new one', async () => {
     const { url } = await serve();
     const [first, ...others] = await connected(url, MAX_CONNECTIONS, 'GET /livez HTTP/1.1\r\nX-Slow: ');

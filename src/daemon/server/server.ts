@@ -93,12 +93,32 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   const waker = new Waker(parts.webhook?.wake ?? (() => {}), clock);
   const webhook = parts.webhook === null ? null : { ...parts.webhook, wake: () => waker.wake() };
   const answer = orFailed(answerer({ ...parts, webhook }, metrics), log);
+  answerInTurn(server, parts, (request) => answerTo(request, bound.reach === 'loopback', answer));
+  return {
+    url: bound.url,
+    isOpen: bound.reach === 'machines' && parts.token === null,
+    close() {
+      metrics.stop();
+      waker.end();
+      return closeInTime(server, clock);
+    },
+  };
+}
+
+/** Answers every request of a server that listens, those of a connection in their order. `answer` must not reject. */
+export function answerInTurn(
+  server: Server,
+  { clock, log }: Pick<StatusServerParts, 'clock' | 'log'>,
+  answer: (request: IncomingMessage) => Promise<Answer>,
+): void {
   const connections = new Connections(clock);
   const answerAndSend = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     try {
-      const given = await answerTo(request, bound.reach === 'loopback', answer);
+      const given = await answer(request);
       begin(response, given, !server.listening);
       await connections.send(request.socket, response, given.body);
+      // The server has begun to close since then, and would wait for further requests.
+      if (!server.listening) request.socket.destroySoon();
     } catch (error) {
       log.error({ why: reasonOf(error) }, 'An answer of the status server could not be sent.');
       response.destroy();
@@ -109,15 +129,6 @@ export async function startStatusServer(parts: StatusServerParts): Promise<Statu
   server.on('request', (request, response) => {
     connections.inTurn(request.socket, () => answerAndSend(request, response));
   });
-  return {
-    url: bound.url,
-    isOpen: bound.reach === 'machines' && parts.token === null,
-    close() {
-      metrics.stop();
-      waker.end();
-      return closeInTime(server, clock);
-    },
-  };
 }
 
 const READ_METHODS: readonly string[] = ['GET', 'HEAD'];
@@ -259,7 +270,7 @@ function reasonOf(error: unknown): string {
 }
 
 /** Writes the head of a response. `isLast`: the connection is closed after it. */
-export function begin(
+function begin(
   response: ServerResponse,
   { status, contentType, body, headers }: Answer,
   isLast: boolean,
@@ -284,5 +295,6 @@ export function limitedServer(): Server {
   });
   server.maxHeadersCount = MAX_HEADER_COUNT;
   server.timeout = IDLE_TIMEOUT_MS;
-  return server;
+  // Else the answers to a client that has sent all its requests and says so are cut. Node has no type for this.
+  return Object.assign(server, { httpAllowHalfOpen: true });
 }

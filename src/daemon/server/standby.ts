@@ -3,7 +3,6 @@
  * The standby begins when the other instance is first seen, and ends before the daemon starts.
  */
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ListenAddress } from '../../configuration/configuration.ts';
 import type { Clock } from '../../lib/clock.ts';
 import type { Log } from '../../lib/log.ts';
@@ -11,7 +10,7 @@ import type { Notifier } from '../notify.ts';
 import { standingByAnswer } from './answers.ts';
 import { reasonToStandBy } from './health.ts';
 import { closeInTime, listenOn } from './listen.ts';
-import { type AnswerQuestion, answerTo, begin, limitedServer, verdictAnswer } from './server.ts';
+import { type AnswerQuestion, answerInTurn, answerTo, limitedServer, verdictAnswer } from './server.ts';
 
 export interface StandbyParts {
   /** Null: there is no server. */
@@ -72,23 +71,13 @@ export class Standby {
     const server = limitedServer();
     try {
       const { url, reach } = await listenOn(server, listen);
-      server.on('error', (error) => log.error({ why: error.message }, 'The status server failed.'));
-      server.on(
-        'request',
-        (request, response) => void this.#respond(request, response, reach === 'loopback'),
-      );
+      answerInTurn(server, this.#parts, (request) => answerTo(request, reach === 'loopback', this.#answer));
       log.info({ url, receivesWebhooks: false }, 'The status server listens.');
       return () => closeInTime(server, clock);
     } catch (error) {
       log.error({ why: String(error) }, 'The status server failed.');
       return async () => {};
     }
-  }
-
-  async #respond(request: IncomingMessage, response: ServerResponse, isOwnHostOnly: boolean): Promise<void> {
-    const answer = await answerTo(request, isOwnHostOnly, this.#answer);
-    begin(response, answer, false);
-    response.end(request.method === 'HEAD' ? undefined : answer.body);
   }
 
   readonly #answer: AnswerQuestion = async (question) => {

@@ -221,6 +221,12 @@ function nameOf(kind: string, cause: string): string {
   return `${kind} ${cause.replaceAll(/\s/g, '_')}`;
 }
 
+/** Returns whether a name in the ledger begins with a kind that this version knows. */
+export function isKnownName(name: string): boolean {
+  const [kind = ''] = name.split(' ', 1);
+  return Object.hasOwn(TITLES, kind);
+}
+
 /** A time in the future was written before the clock was set back: it holds nothing up. */
 function isRecent(at: string | undefined, now: Date): boolean {
   if (at === undefined) return false;

@@ -165,6 +165,25 @@ it('F58 a reader takes any flipped bit for damage, or for another value of its c
   expect(await otherErrors(readFrom, (path) => flippedBits(path, 23))).toEqual([]);
 });
 
+it('F58 a list of sent notifications with a kind that this version does not know is as good as none', async () => {
+  const { path } = await filled();
+  const write = (name: string): void => {
+    const sent = { [name]: { at: NOON.toISOString(), keys: ['dataset d'] } };
+    const database = new Database(path);
+    database.prepare('UPDATE notifications SET ledger = ?').run(JSON.stringify({ sent, pending: {} }));
+    database.close();
+  };
+  for (const name of ['suspendee refused', 'constructor refused', '']) {
+    write(name);
+    readFrom(path);
+    copyFrom(path);
+  }
+  write('suspended refused');
+  const checkpoint = await openAt(path);
+  expect(Object.keys(checkpoint.notificationLedger().sent)).toEqual(['suspended refused']);
+  checkpoint.close();
+});
+
 it('F58 a copy in memory of a file with a flipped bit is empty, or contains what can be read', async () => {
   expect(await otherErrors(copyFrom, (path) => flippedBits(path, 23))).toEqual([]);
 });

@@ -3,7 +3,7 @@
 import type Database from 'better-sqlite3';
 import { z } from 'zod';
 import type { CommitPosition } from '../../model/commits.ts';
-import { EMPTY_LEDGER, type NotificationLedger } from '../../model/notification.ts';
+import { EMPTY_LEDGER, isKnownName, type NotificationLedger } from '../../model/notification.ts';
 import type { HookRecord } from '../checkpoint.ts';
 import { type Column, id, integer, json, orNull, shortText, table, time, whole } from './table.ts';
 
@@ -61,7 +61,9 @@ interface NotificationRow {
 
 const ledger = json<NotificationLedger>(
   z.object({
-    sent: z.record(z.string(), z.object({ at: z.string(), keys: z.array(z.string()) })).default({}),
+    sent: z
+      .record(z.string().refine(isKnownName), z.object({ at: z.string(), keys: z.array(z.string()) }))
+      .default({}),
     pending: z
       .record(
         z.string(),

@@ -226,6 +226,19 @@ export async function isSameFile(left: string, right: string): Promise<boolean> 
   return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
 }
 
+/** Returns the first of the paths that leads to a named pipe: whoever opens one waits until another program does. Null: none does. */
+export function pipeAmong(paths: readonly string[]): string | null {
+  const isPipe = (path: string): boolean => {
+    try {
+      return statSync(path).isFIFO();
+    } catch {
+      // Whoever opens the path meets the error, too.
+      return false;
+    }
+  };
+  return paths.find(isPipe) ?? null;
+}
+
 /** The space that a file system has left for this process. */
 export interface FreeSpace {
   /** Bytes that this user may still write. */

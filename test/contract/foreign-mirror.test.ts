@@ -25,6 +25,9 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['compact'],
 ];
 
+/** `query` and `compact` read no checkpoint. */
+const OF_THE_CHECKPOINT = [74, 74, 0, 74, 74, 74, 0];
+
 interface Place {
   readonly line: CommandLine;
   readonly mirrorPath: string;
@@ -101,6 +104,24 @@ describe('a file that never was a DuckDB database', () => {
       expect(statSync(mirrorPath).isFIFO()).toBe(true);
     }
   });
+
+  it.each(['mirror.duckdb.wal', 'checkpoint.sqlite-journal', 'checkpoint.sqlite-wal'])(
+    'F66 does not wait for a named pipe in the place of %s',
+    async (name) => {
+      const { line, mirrorPath } = await installed();
+      expect(await line.run('once')).toMatchObject({ exitCode: 0 });
+      const pipe = join(line.dataDirectory, name);
+      expect(spawnSync('mkfifo', [pipe]).status).toBe(0);
+      const exitCodes = name.startsWith('checkpoint') ? OF_THE_CHECKPOINT : COMMANDS.map(() => 74);
+      for (const [index, words] of COMMANDS.entries()) {
+        const { exitCode, stdout, stderr } = await line.run(...words);
+        expect([words, exitCode], stdout + stderr).toEqual([words, exitCodes[index]]);
+        const says = exitCode === 0 ? '' : `${pipe} is a named pipe.`;
+        expect(`${stdout}${stderr}`).toContain(says);
+      }
+      expect([statSync(pipe).isFIFO(), statSync(mirrorPath).isFile()]).toEqual([true, true]);
+    },
+  );
 
   it('status --json reports a foreign file with what to do', async () => {
     const { line, mirrorPath } = await installed();

@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import type { Clock } from '../../lib/clock.ts';
-import { createFile, makeDirectory } from '../../lib/files.ts';
+import { createFile, makeDirectory, pipeAmong } from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
 import { quarantine, type StoreFile } from '../../lib/quarantine.ts';
 import { ConfigurationError, StorageError } from '../../model/errors.ts';
@@ -326,6 +326,7 @@ function writing(database: Database.Database, place: Place, clock: Clock): Check
 
 /** Connects to an existing file. Connecting changes nothing in it yet. */
 function connectForWriting(path: string): Database.Database {
+  refusePipes(path);
   return new Database(path, { timeout: BUSY_TIMEOUT_MS, fileMustExist: true });
 }
 
@@ -334,10 +335,20 @@ function connectForWriting(path: string): Database.Database {
  * read-only for SQLite leaves the log as it is; beside none, only a connection that may write leaves none behind.
  */
 function connectForReading(path: string): Database.Database {
+  refusePipes(path);
   const readonly = ['-wal', '-journal'].some((suffix) => existsSync(`${path}${suffix}`));
   const database = new Database(path, { timeout: BUSY_TIMEOUT_MS, fileMustExist: true, readonly });
   database.pragma('query_only = ON');
   return database;
+}
+
+/** @throws StorageError where a named pipe lies in the place of a file of SQLite's. */
+function refusePipes(path: string): void {
+  const pipe = pipeAmong(['', '-wal', '-shm', '-journal'].map((suffix) => `${path}${suffix}`));
+  if (pipe === null) return;
+  throw new StorageError(`The checkpoint ${path} cannot be opened: ${pipe} is a named pipe.`, {
+    hint: 'Move the pipe away.',
+  });
 }
 
 /**

@@ -7,7 +7,15 @@ import { constants, type FileHandle, open, readlink, realpath, stat } from 'node
 import { basename, dirname, join, resolve } from 'node:path';
 import { backoffDelayMs, type Random } from '../../lib/backoff.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { cutFile, fileInTheWay, makeDirectory, remove, systemCode, systemReason } from '../../lib/files.ts';
+import {
+  cutFile,
+  fileInTheWay,
+  makeDirectory,
+  pipeAmong,
+  remove,
+  systemCode,
+  systemReason,
+} from '../../lib/files.ts';
 import type { Log } from '../../lib/log.ts';
 import {
   QUARANTINE_INFIX,
@@ -133,12 +141,16 @@ function isBlank(bytes: Uint8Array): boolean {
 /**
  * Returns the `fileState` of a file that DuckDB is to open as the mirror. DuckDB must not open any other file: it recognises other
  * databases and would load an extension for them.
- * @throws ConfigurationError when the file never was a DuckDB database, StorageError when it cannot be read.
+ * @throws ConfigurationError when the file never was a DuckDB database, StorageError when it or its log cannot be read.
  */
 export async function mirrorFileState(path: string): Promise<Exclude<FileState, 'other'>> {
   const state = await fileState(path);
   if (state === 'other') throw notADatabase(path);
-  return state;
+  const pipe = pipeAmong([path + WAL_SUFFIX]);
+  if (pipe === null) return state;
+  throw new StorageError(`The mirror ${path} cannot be opened: its log ${pipe} is a named pipe.`, {
+    hint: 'Move the pipe away.',
+  });
 }
 
 /**

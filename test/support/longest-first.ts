@@ -6,6 +6,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** A minute or more each, and so short that they would come last by their size, which the order follows otherwise. */
 const LONGEST = [
   'test/crash/around.slow.test.ts',
+  'test/faults/faults.slow.test.ts',
   'test/crash/catching-up.slow.test.ts',
   'test/crash/operators.slow.test.ts',
   'test/crash/past.slow.test.ts',

@@ -2,7 +2,7 @@
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -36,6 +36,8 @@ export const statusLoad: BenchCase = {
     { measure: 'grownMegabytes', atMost: 50 },
   ],
   fewRuns: RUNS,
+  whyNot: () =>
+    existsSync('/proc/self/clear_refs') ? null : 'the memory of a process is read as Linux tells it',
   validate: (size, workspace) => probeContest(size, workspace),
 };
 

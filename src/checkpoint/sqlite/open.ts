@@ -14,8 +14,7 @@ import { ConfigurationError, StorageError } from '../../model/errors.ts';
 import type { Checkpoint, CheckpointReader } from '../checkpoint.ts';
 import { codeOf, type Place, tolerating, withStorageErrors, withStorageErrorsAsync } from './errors.ts';
 import { CURRENT_FORMAT, migrate, usableFormat } from './format.ts';
-import { allOperations, readingOperations } from './operations.ts';
-import { requestsTable } from './requests.ts';
+import { allOperations, readingOperations, type Tables, tablesOf } from './operations.ts';
 
 /** How long a call waits for another process that writes. The call blocks, so the time is short. */
 const BUSY_TIMEOUT_MS = 5_000;
@@ -71,7 +70,7 @@ export function openCheckpointBeside(options: Omit<CheckpointOptions, 'log'>): C
   const place = placeOf(options);
   return usingExisting(place, connectForWriting, (database) => {
     makeDurable(database, place);
-    return writing(database, place, options.clock);
+    return writing(database, place, options.clock, tablesOf(database));
   });
 }
 
@@ -133,10 +132,10 @@ function openSound(place: Place, clock: Clock): Checkpoint | null {
       usableFormat(database, place.path);
       refuseDamage(database);
       migrate(database);
-      const checkpoint = writing(database, place, clock);
-      readWhole(database, checkpoint);
+      const tables = tablesOf(database);
+      readWhole(tables);
       makeDurable(database, place);
-      return checkpoint;
+      return writing(database, place, clock, tables);
     });
   } catch (error) {
     if (isDamage(error)) return null;
@@ -151,22 +150,22 @@ function isDamage(error: unknown): error is Error {
 }
 
 /** Reads what SQLite does not check: times and JSON in texts. Whoever met them later could not make the file anew. */
-function readWhole(database: Database.Database, checkpoint: Checkpoint): void {
-  requestsTable(database).readAll();
-  checkpoint.rememberedContract();
-  checkpoint.followed();
-  checkpoint.polls();
-  checkpoint.desiredStates();
-  checkpoint.absences();
-  checkpoint.mentions();
-  checkpoint.forgotten();
-  checkpoint.suspensions();
-  checkpoint.candidates();
-  checkpoint.failures();
-  checkpoint.webhooks();
-  checkpoint.hook();
-  checkpoint.scrub();
-  checkpoint.recentSyncRuns(READ_SYNC_RUNS);
+function readWhole(tables: Tables): void {
+  tables.contract.get();
+  tables.subscriptions.all();
+  tables.polls.all();
+  tables.desiredStates.all();
+  tables.absences.all();
+  tables.mentions.all();
+  tables.forgotten.all();
+  tables.suspensions.all();
+  tables.candidates.all();
+  tables.failures.all();
+  tables.webhooks.all();
+  tables.hook.get();
+  tables.scrub.get();
+  tables.syncRuns.newest(READ_SYNC_RUNS);
+  tables.requests.all();
 }
 
 function refuseDamage(database: Database.Database): void {
@@ -251,9 +250,9 @@ function inMemory(
   return closingOnError(new Database(':memory:'), (database) => {
     fill(database);
     migrate(database);
-    const checkpoint = allOperations(database, place, clock, () => database.close());
-    readWhole(database, checkpoint);
-    return checkpoint;
+    const tables = tablesOf(database);
+    readWhole(tables);
+    return allOperations(database, place, clock, () => database.close(), tables);
   });
 }
 
@@ -317,11 +316,12 @@ function closingOnError<T>(database: Database.Database, use: (database: Database
   }
 }
 
-function writing(database: Database.Database, place: Place, clock: Clock): Checkpoint {
-  return allOperations(database, place, clock, () => {
+function writing(database: Database.Database, place: Place, clock: Clock, tables: Tables): Checkpoint {
+  const close = (): void => {
     if (database.open) leaveWithoutLog(database);
     database.close();
-  });
+  };
+  return allOperations(database, place, clock, close, tables);
 }
 
 /** Connects to an existing file. Connecting changes nothing in it yet. */

@@ -34,10 +34,11 @@ import { scrubTable, syncRunTable } from './sync-runs.ts';
 import { whole } from './table.ts';
 import { deliveriesTable, webhooksTable } from './webhooks.ts';
 
-type Tables = ReturnType<typeof tablesOf>;
+export type Tables = ReturnType<typeof tablesOf>;
 
 /** Prepares every statement once. @throws the SqliteError of a file that lacks a table. */
-function tablesOf(database: Database.Database) {
+/** Prepares the statements of every table. @throws SqliteError where the file lacks a table or a column. */
+export function tablesOf(database: Database.Database) {
   return {
     contract: contractTable(database),
     subscriptions: subscriptionsTable(database),
@@ -101,8 +102,8 @@ export function allOperations(
   place: Place,
   clock: Clock,
   close: () => void,
+  tables: Tables,
 ): Checkpoint {
-  const tables = tablesOf(database);
   const transaction: Transaction = (name, effect) =>
     durable(name, () => withStorageErrors(place, () => database.transaction(effect).immediate()));
   return {

@@ -2,7 +2,6 @@
 
 import type Database from 'better-sqlite3';
 import { z } from 'zod';
-import type { ErrorCode } from '../../model/error-codes.ts';
 import {
   MAX_REQUESTS,
   MAX_SILENCE_MS,
@@ -11,6 +10,7 @@ import {
   type RequestState,
   type Withdrawal,
 } from '../requests.ts';
+import { errorCode } from './suspensions.ts';
 import { exactText, id, json, oneOf, orNull, table, time } from './table.ts';
 
 interface RequestRow extends OperatorRequest {
@@ -20,14 +20,11 @@ interface RequestRow extends OperatorRequest {
   readonly answer: RequestAnswer | null;
 }
 
-/** Another version of the program may know other codes. */
-const errorCode = z.string().transform((code) => code as ErrorCode);
-
 const requestAnswer: z.ZodType<RequestAnswer> = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('done'), text: z.string() }),
   z.object({
     kind: z.literal('refused'),
-    error: errorCode,
+    error: z.string().transform(errorCode.read),
     message: z.string(),
     hint: z.string().nullable(),
   }),
@@ -66,8 +63,7 @@ export function requestsTable(database: Database.Database) {
       ({ askedAt }) => askedAt.getTime() - now.getTime() < MAX_SILENCE_MS,
     );
   return {
-    /** Throws where a row was never written so. */
-    readAll: () => void all(),
+    all,
     ask(request: OperatorRequest, at: Date) {
       put({ ...request, askedAt: at, state: 'waiting', answer: null });
       dropOldest.run(MAX_REQUESTS);

@@ -124,8 +124,8 @@ export function renameScratch(name: string, from: string, to: string): Promise<v
 }
 
 /**
- * Cuts the file to its first `bytes`, once the whole of it lies at `keptAs`, which survives a loss of power. The cut does not before the
- * file is synced.
+ * Cuts the file to its first `bytes`, once a copy of the whole lies at `keptAs`. The copy survives a loss of power; the cut may be
+ * undone by one until somebody syncs the file.
  */
 export function cutFile(name: string, path: string, bytes: number, keptAs: string): Promise<void> {
   return durable(name, async () => {
@@ -226,7 +226,7 @@ export async function isSameFile(left: string, right: string): Promise<boolean> 
   return one !== null && other !== null && one.dev === other.dev && one.ino === other.ino;
 }
 
-/** Returns the first of the paths that leads to a named pipe: whoever opens one waits until another program does. Null: none does. */
+/** Returns the first of the paths that leads to a named pipe, which nobody should open: that may wait for ever. Null: none does. */
 export function pipeAmong(paths: readonly string[]): string | null {
   const isPipe = (path: string): boolean => {
     try {

@@ -18,8 +18,8 @@ const RUNS = 3;
 /** Of each attack. */
 const PROBES: Readonly<Record<Size, number>> = { full: 60, quick: 5 };
 const PROBE_EVERY_MS = 100;
-/** Before the attacks one client asks for reports, so often that each is made anew. */
-const PROBES_PER_REPORT = 3;
+/** Before the attacks one client asks for so many reports, so far apart that each is made anew. */
+const REPORTS: Readonly<Record<Size, number>> = { full: 20, quick: 2 };
 const REPORT_EVERY_MS = 1_000;
 /** As long as the kubelet waits. */
 const PROBE_TIMEOUT_MS = 1_000;
@@ -48,7 +48,7 @@ async function probeContest(size: Size, workspace: string): Promise<Contest> {
       return await inFolder(workspace, async (folder) => {
         await using program = await startProgram(feed, data, folder);
         await sleep(SETTLED_AFTER_MS);
-        return await probed(program, PROBES[size]);
+        return await probed(program, size);
       });
     },
     reference: null,
@@ -57,9 +57,9 @@ async function probeContest(size: Size, workspace: string): Promise<Contest> {
 }
 
 /** The counts are of the worst attack; those of each have its name. */
-async function probed(program: RunningProgram, probes: number): Promise<Sample> {
+async function probed(program: RunningProgram, size: Size): Promise<Sample> {
   const idle = residentMegabytes(program.pid, 'VmRSS');
-  for (let number = 0; number < probes / PROBES_PER_REPORT; number += 1) {
+  for (let number = 0; number < REPORTS[size]; number += 1) {
     await (await fetch(`${program.url}/status`)).arrayBuffer();
     await sleep(REPORT_EVERY_MS);
   }
@@ -74,7 +74,7 @@ async function probed(program: RunningProgram, probes: number): Promise<Sample> 
   const all: number[] = [];
   for (const kind of ATTACKS) {
     beginAnewWithPeak(program.pid);
-    const took = await under(kind, program.url, () => probesOf(program.url, probes));
+    const took = await under(kind, program.url, () => probesOf(program.url, PROBES[size]));
     const answered = took.filter((ms) => ms !== null);
     all.push(...answered);
     const ofKind = {

@@ -84,7 +84,7 @@ export class Connections {
   }
 }
 
-/** Large answers to many connections keep nobody waiting for longer than a part of each takes. */
+/** Between the parts the loop serves other connections. */
 async function* partsOf(body: Buffer): AsyncGenerator<Buffer> {
   for (let from = 0; from < body.length; from += SENT_AT_ONCE_BYTES) {
     if (from > 0) await nextTurn();

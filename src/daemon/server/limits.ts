@@ -34,7 +34,7 @@ export const SHARED_PER_MAKING = 20;
 /** However long it took. */
 export const MAX_SHARED_FOR_MS = 10_000;
 
-/** What is handed to the system for one connection before the loop turns. */
+/** The part of an answer that is handed to the system before other connections have their turn. */
 export const SENT_AT_ONCE_BYTES = 65_536;
 
 /** A client that has not taken a response within this time is dropped, however steadily it reads. */
